@@ -60,6 +60,8 @@ if __name__ == "__main__":
 
 READ_CONSTANTS = 'CONSTANTS = dict(np.load(Path(__file__).with_suffix(".npz")))'
 """Statement by which a generated file reads its constant arrays from an `.npz` file."""
+MAX_RETURN = 84
+"""Maximum length in characters of a container that the `return` statement has on one line."""
 MAX_LISTED_RESULTS = 48
 """Maximum number of elements of recorded results that are written as lists.
 
@@ -198,6 +200,9 @@ def _body(program: GraphProgram, writer: Writer, signature: Signature) -> list[s
     """Return the lines of the function's body: symbols, guards, instructions, and the `return` statement."""
     symbols = signature.extents(writer)
     for guard in program.guards:
+        if isinstance(guard.lhs, int) and isinstance(guard.rhs, int):
+            guard.check({})
+            continue
         lhs, rhs = writer.extent(guard.lhs), writer.extent(guard.rhs)
         require = writer.function("require")
         writer.say(f'{require}({lhs}, "{guard.relation}", {rhs}, {quoted(guard.reason)})')
@@ -207,10 +212,31 @@ def _body(program: GraphProgram, writer: Writer, signature: Signature) -> list[s
     outputs = writer.program(program, inputs)
     result = tree_text(program.out_tree, [str(output) for output in outputs])
     source = outputs[0].source if len(outputs) == 1 else None
-    writer.say(f"return {result}", source)
+    for line in return_statement(result):
+        writer.say(line, source)
     body = ast.parse("\n".join(["if True:", *writer.lines]))
     read = {node.id for node in ast.walk(body) if isinstance(node, ast.Name)}
     return [f"    {line}" for name, line in symbols.items() if name in read] + writer.lines
+
+
+def return_statement(text: str) -> list[str]:
+    """Return the lines of the `return` statement of an expression; each entry of a long container has its own line.
+
+    >>> return_statement("(x, y)"), return_statement("(x,)")
+    (['return x, y'], ['return (x,)'])
+    """
+    tree = ast.parse(text, mode="eval").body
+    starts: list[int] = []
+    if isinstance(tree, ast.Dict):
+        starts = [key.col_offset for key in tree.keys if key is not None]
+    elif isinstance(tree, ast.Tuple | ast.List):
+        starts = [entry.col_offset for entry in tree.elts]
+    if len(text) > MAX_RETURN and starts:
+        ends = [*starts[1:], -1]
+        entries = [text[i:j].rstrip(" ,") for i, j in zip(starts, ends, strict=True)]
+        return [f"return {text[0]}", *[f"    {entry}," for entry in entries], text[-1]]
+    is_bare = isinstance(tree, ast.Tuple) and len(starts) > 1
+    return [f"return {text[1:-1] if is_bare else text}"]
 
 
 def quoted(text: str) -> str:

@@ -1,7 +1,6 @@
 """Python code of the operands of elementwise functions and operators.
 
-If one operand has the result's shape, explicit broadcasts of the other operands are omitted, because NumPy broadcasts
-them.
+An explicit broadcast of an operand is omitted if NumPy broadcasts the remaining operands to the result's shape.
 """
 
 from __future__ import annotations
@@ -32,6 +31,9 @@ def operands_of(
         for x in operands
     ]
     indices = range(len(operands)) if weak is None else weak
+    if weak != []:  # the functions of a generated file need an operand of the result's shape
+        shapes = [_least_shape(x) for x in operands if x.code.number is None]
+        is_full.append(_joint(shapes) == shape)
     typed = [i for i in indices if operands[i].code.number is None]
     codes: list[Code] = []
     for i, x in enumerate(operands):
@@ -44,6 +46,26 @@ def operands_of(
             codes.append(code)
             is_full[i] = True
     return codes
+
+
+def _least_shape(x: Expression) -> tuple[Any, ...]:
+    """Return the shape of an operand if its explicit broadcast is omitted."""
+    return tuple(x.spec.shape) if x.code.aligned is None else x.code.aligned_shape
+
+
+def _joint(shapes: Sequence[Sequence[Any]]) -> tuple[Any, ...] | None:
+    """Return the shape to which NumPy broadcasts arrays of these shapes; None if that depends on symbols.
+
+    >>> _joint([(3, 1), (4,)]), _joint([(3,), (4,)])
+    ((3, 4), None)
+    """
+    joint: list[Any] = []
+    for axis in range(1, max([len(shape) for shape in shapes], default=0) + 1):
+        extents = {shape[-axis] for shape in shapes if len(shape) >= axis} - {1}
+        if len(extents) > 1:
+            return None
+        joint.append(extents.pop() if extents else 1)
+    return tuple(joint[::-1])
 
 
 def operator_text(symbol: str, level: Level, lhs: Code, rhs: Code) -> Code:

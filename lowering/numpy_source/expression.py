@@ -39,8 +39,8 @@ class Code:
     Attributes:
         text: the expression's text.
         level: the precedence of the outermost operator.
-        aligned: if `text` is a call of `np.broadcast_to`, the code of its operand, which elementwise functions
-            broadcast implicitly.
+        aligned: code of an array that NumPy broadcasts to this value, such as the operand of `np.broadcast_to`; or None.
+        aligned_shape: the shape of `aligned`.
         number: if all elements are the same constant, the code of this Python number.
         free: whether the expression may be repeated, because its evaluation costs almost nothing, as for a view.
     """
@@ -50,6 +50,7 @@ class Code:
     aligned: Code | None = None
     number: Any = None
     free: bool = False
+    aligned_shape: tuple[Any, ...] = ()
 
 
 class Expression:

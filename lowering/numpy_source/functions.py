@@ -562,6 +562,12 @@ def take(x: Any, indices: Any, axis: int = 0) -> Any:
     return np.take(indexable(x, indices), indices, axis=axis, mode="clip")
 
 
+def take_along(x: Any, indices: Any, axis: int) -> Any:
+    """Return `np.take_along_axis` of x at these indices, which are clipped to be in bounds."""
+    clipped = np.clip(indices.astype(np.int64), 0, x.shape[axis] - 1)
+    return np.take_along_axis(indexable(x, indices), clipped, axis)
+
+
 def batch_numbers(axes: Any, index_axes: Any, vector_axis: int) -> Any:
     """Return, for each batching axis of an operand, the matching axis of the indices without their vector axis."""
     pairs = zip(axes, index_axes, strict=True)
@@ -720,6 +726,17 @@ def convolution(
             total = total + np.tensordot(kernel[(part, slice(None), *tap)], seen, (1, 1))
         parts.append(np.moveaxis(total, 0, 1))
     return np.concatenate(parts, 1)
+
+
+def convolution_of(layouts: str, x: Any, kernel: Any, **options: Any) -> Any:
+    """Return the convolution of arrays whose axes have other orders, such as "NHWC,HWIO->NHWC"."""
+    operands, result = layouts.split("->")
+    lhs, rhs = operands.split(",")
+    space = "".join(sorted({*lhs} - {*"NC"}))
+    x = np.transpose(x, [lhs.index(axis) for axis in "NC" + space])
+    kernel = np.transpose(kernel, [rhs.index(axis) for axis in "OI" + space])
+    y = convolution(x, kernel, **options)
+    return np.transpose(y, [("NC" + space).index(axis) for axis in result])
 
 
 # ---- matrices --------------------------------------------------------------------------------------

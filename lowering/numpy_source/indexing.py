@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lowering.numpy_source.expression import Code, Expression, Rows, call, tuple_of
+from lowering.numpy_source.structural import adds_axis
 from tenferro.ops import indexing as ops
 from tenferro.types import DType
 
@@ -39,14 +40,45 @@ def take_axis(op: Any, x: Expression, indices: Expression) -> int | None:
     return axis if is_whole and placed else None
 
 
+def along_axis(op: Any, x: Expression, indices: Expression) -> int | None:
+    """Return the axis along which `np.take_along_axis` computes the gather; None if it does not compute this gather.
+
+    Indices and x have the same axes, except that the index vectors are an additional last axis of `indices`.
+    """
+    rank = x.spec.rank
+    if len(op.start_index_map) != 1 or op.offset_dims or not rank:
+        return None
+    (axis,) = op.start_index_map
+    others = tuple(each for each in range(rank) if each != axis)
+    is_along = (
+        op.collapsed_slice_dims == op.start_index_map
+        and op.operand_batching_dims == op.start_indices_batching_dims == others
+        and indices.spec.rank == rank + 1
+        and op.index_vector_dim == rank
+    )
+    extent = x.spec.shape[axis]
+    return axis if is_along and isinstance(extent, int) and extent else None
+
+
+def _without_vector(op: Any, indices: Expression) -> str:
+    """Return the text of indices without the axis of index vectors, whose extent is 1."""
+    vector = op.index_vector_dim
+    if vector == indices.spec.rank:
+        return str(indices)
+    if adds_axis(indices, vector):
+        return str(indices.operands[0])
+    return call("np.squeeze", indices, vector).text
+
+
 def gather(op: Any, w: Writer, x: Expression, indices: Expression) -> Code:
     """Write a call of `take` for whole slices along an axis, else of `gather`; the generated file includes both."""
-    axis = take_axis(op, x, indices)
-    if axis is not None and indices.spec.dtype is not DType.U64:
-        text, vector = str(indices), op.index_vector_dim
-        if vector < indices.spec.rank:
-            text = call("np.squeeze", text, vector).text
-        return call(w.function("take"), x, text, axis=axis or None)
+    if indices.spec.dtype is not DType.U64:
+        axis = take_axis(op, x, indices)
+        if axis is not None:
+            return call(w.function("take"), x, _without_vector(op, indices), axis=axis or None)
+        axis = along_axis(op, x, indices)
+        if axis is not None:
+            return call(w.function("take_along"), x, _without_vector(op, indices), axis)
     sizes = op.resolved("slice_sizes", (x.spec.shape, indices.spec.shape))
     return call(
         w.function("gather"),

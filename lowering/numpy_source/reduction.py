@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lowering.numpy_source.expression import Code, Expression, Rows, call, tuple_of
+from lowering.numpy_source.structural import reshape
 from tenferro.ops import reduction as ops
+from tenferro.ops.structural import BroadcastInDim, Reshape
 from tenferro.types import DType
 
 if TYPE_CHECKING:
@@ -33,12 +35,25 @@ def _accumulator(w: Writer, dtype: DType) -> tuple[str | None, str]:
     return (w.dtype(dtype) if is_narrow else None), ""
 
 
+def _is_single(op: Any, x: Expression) -> bool:
+    """Return whether each element of the result is computed from one element of x."""
+    return all(isinstance(x.spec.shape[axis], int) and x.spec.shape[axis] == 1 for axis in op.axes)
+
+
+def _alone(op: Any, w: Writer, x: Expression) -> Code:
+    """Return x without the reduced axes, whose extents are 1."""
+    return x.code if not op.axes else reshape(Reshape(w.specs[0].shape), w, x)
+
+
 def total(name: str) -> Any:
     """Return the function that writes a sum or product, `np.<name>`, whose result has the operand's dtype."""
 
     def cell(op: Any, w: Writer, x: Expression) -> Code:
-        if not op.axes:
-            return x.code
+        inner = x.operands[0].op if isinstance(x.op, Reshape | BroadcastInDim) else x.op
+        # The sum of the array [-0.0] is 0.0, and no sum is -0.0.
+        is_exact = name == "prod" or x.spec.dtype.is_integer or isinstance(inner, ops.ReduceSum)
+        if not op.axes or (_is_single(op, x) and is_exact):
+            return _alone(op, w, x)
         dtype, converted = _accumulator(w, x.spec.dtype)
         return Code(call(f"np.{name}", x, axis=_axes(op, x), dtype=dtype).text + converted)
 
@@ -49,8 +64,8 @@ def extreme(name: str) -> Any:
     """Return the function that writes `np.max` or `np.min`, with an initial value if a reduced axis may be empty."""
 
     def cell(op: Any, w: Writer, x: Expression) -> Code:
-        if not op.axes:
-            return x.code
+        if _is_single(op, x):
+            return _alone(op, w, x)
         initial = None
         if not all(isinstance(x.spec.shape[axis], int) and x.spec.shape[axis] for axis in op.axes):
             identity = op.identity(x.spec.dtype)

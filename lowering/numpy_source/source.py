@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from lowering.numpy_source.expression import Code, Expression, Rows, call
 from lowering.numpy_source.structural import spread
 from tenferro.ops.source import Constant, Iota, ShapeOf
+from tenferro.types import DType
 
 if TYPE_CHECKING:
     from lowering.numpy_source.writer import Writer
@@ -23,7 +24,7 @@ def iota(op: Iota, w: Writer) -> Code:
     """Write `np.arange`, broadcast along all axes but `op.axis`."""
     n = w.extent(op.shape[op.axis])
     dtype = w.dtype(op.dtype)
-    line = call("np.arange", n, dtype=dtype)
+    line = call("np.arange", n, dtype=None if op.dtype is DType.I64 else dtype)
     if op.dtype.is_complex or op.dtype.itemsize < 4:
         line = Code(
             f"np.arange({n}).astype({dtype})"
@@ -31,7 +32,9 @@ def iota(op: Iota, w: Writer) -> Code:
     if len(op.shape) == 1:
         return line
     aligned = spread(line, [op.axis], len(op.shape))
-    return Code(call("np.broadcast_to", aligned.text, w.shape(op.shape)).text, aligned=aligned)
+    text = call("np.broadcast_to", aligned.text, w.shape(op.shape)).text
+    ones = (1,) * (len(op.shape) - op.axis - 1)
+    return Code(text, aligned=aligned, aligned_shape=(op.shape[op.axis], *ones))
 
 
 def shape_of(op: ShapeOf, w: Writer, x: Expression) -> Code:

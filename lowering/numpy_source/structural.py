@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from lowering.numpy_source.contraction import dot_general as product
 from lowering.numpy_source.expression import Code, Expression, Level, Rows, call, tuple_of
 from tenferro.dims import is_exact
 from tenferro.ops import structural as ops
+from tenferro.ops.contraction import DotGeneral
+from tenferro.types import TensorSpec
 
 if TYPE_CHECKING:
     from lowering.numpy_source.writer import Writer
 
-__all__ = ["ROWS", "spread"]
+__all__ = ["ROWS", "adds_axis", "reshape", "spread"]
 
 
 def is_reversal(perm: Sequence[int]) -> bool:
@@ -25,10 +30,21 @@ def transpose(op: ops.Transpose, w: Writer, x: Expression) -> Code:
     if list(op.perm) == sorted(op.perm):
         return x.code
     inner = x.op
-    if is_reversal(op.perm) and isinstance(inner, ops.Reshape):
-        base = untransposed(x.operands[0])
-        if base is not None:
-            return reshaped(w, base, w.specs[0].shape)
+    if isinstance(inner, ops.Reshape) and all(map(is_exact, x.spec.shape)):
+        # A column-major reshape is the reversal of a row-major reshape of the reversal of its operand.
+        (operand,) = x.operands
+        base = untransposed(w, operand)
+        if base is None:
+            reverse_spec = TensorSpec(operand.spec.shape[::-1], operand.spec.dtype)
+            base = Expression(
+                Code(f"{operand.at(Level.ATOM)}.T", free=operand.is_name), reverse_spec
+            )
+        shape = x.spec.shape[::-1]
+        reversal = Expression(reshaped(w, base, shape), TensorSpec(shape, x.spec.dtype))
+        perm = tuple(len(shape) - 1 - axis for axis in op.perm)
+        return transpose(ops.Transpose(perm), w, reversal)
+    if isinstance(inner, DotGeneral):
+        return product(inner, w, *x.operands, perm=op.perm)
     base = x.at(Level.ATOM)
     if is_reversal(op.perm):
         return Code(f"{base}.T", free=x.is_name)
@@ -38,15 +54,17 @@ def transpose(op: ops.Transpose, w: Writer, x: Expression) -> Code:
     return Code(call("np.transpose", x, tuple_of(op.perm)).text, free=x.is_name)
 
 
-def untransposed(x: Expression) -> Expression | None:
-    """Return the value whose axes in reverse order are x: x itself if its rank is below 2, or the operand of `x.op`.
-
-    Return None if x is not the result of such a transpose.
-    """
+def untransposed(w: Writer, x: Expression) -> Expression | None:
+    """Return the value whose reversal of axes is x, if x is a transpose or has a rank below 2; else None."""
     if x.spec.rank < 2:
         return x
     inner = x.op
-    return x.operands[0] if isinstance(inner, ops.Transpose) and is_reversal(inner.perm) else None
+    if not isinstance(inner, ops.Transpose):
+        return None
+    if is_reversal(inner.perm):
+        return x.operands[0]
+    code = transpose(ops.Transpose(inner.perm[::-1]), w, x.operands[0])
+    return Expression(code, TensorSpec(x.spec.shape[::-1], x.spec.dtype))
 
 
 def reshaped(w: Writer, x: Expression, shape: Sequence[Any]) -> Code:
@@ -62,11 +80,22 @@ def reshaped(w: Writer, x: Expression, shape: Sequence[Any]) -> Code:
             return _index(w, x.op, x.operands[0], dropped)
     added = _dropped(list(shape), old)
     if added and old:
-        entries = ["None" if axis in added else ":" for axis in range(len(shape))]
-        return Code(f"{x.at(Level.ATOM)}[{', '.join(_without_trailing(entries))}]", free=x.is_name)
+        return _with_axes(x.code, shape, [axis for axis in range(len(shape)) if axis not in added])
     if len(shape) == 1:
         return Code(f"{x.at(Level.ATOM)}.reshape(-1)")
     return Code(f"{x.at(Level.ATOM)}.reshape({', '.join(map(w.extent, shape)) or '()'})")
+
+
+def _with_axes(x: Code, shape: Sequence[Any], axes: Sequence[int]) -> Code:
+    """Return an index such as `x[:, None]` that adds axes of extent 1; `axes` are the axes of x in the result's shape.
+
+    NumPy adds the leading axes when it broadcasts, so the aligned code omits them.
+    """
+    whole, least = spread(x, axes, len(shape), 0), spread(x, axes, len(shape))
+    text = re.sub(r"(, :)+\]$", "]", whole.text) if whole is not x else whole.text
+    is_free = x.free or x.text.isidentifier()
+    aligned_shape = tuple(shape[axes[0] :])
+    return Code(text, whole.level, least, free=is_free, aligned_shape=aligned_shape)
 
 
 def _without_trailing(entries: list[str]) -> list[str]:
@@ -109,13 +138,16 @@ def reshape(op: ops.Reshape, w: Writer, x: Expression) -> Code:
     if _is_reshape(x) and all(map(is_exact, x.operands[0].spec.shape)):
         return reshape(op, w, x.operands[0])
     if len(shape) < 2:
-        base = untransposed(x)
+        base = untransposed(w, x)
         if base is not None:
             return reshaped(w, base, shape)
     if len(shape) < 2 and x.spec.rank < 2:
         return reshaped(w, x, shape)
     if _dropped(list(shape), x.spec.shape) or _dropped(x.spec.shape, list(shape)):
         return reshaped(w, x, shape)
+    base = untransposed(w, x)
+    if base is not None and all(map(is_exact, shape)):
+        return Code(f"{reshaped(w, base, shape[::-1]).text}.T")
     return Code(f'{x.at(Level.ATOM)}.reshape({w.shape(shape, (x,))}, order="F")')
 
 
@@ -132,6 +164,8 @@ def spread(x: Code, axes: Sequence[int], rank: int, first: int | None = None) ->
     entries = [":" if axis in axes else "None" for axis in range(first, rank)]
     if "None" not in entries:
         return x
+    if len(axes) > 1 and entries[: len(axes)] == [":"] * len(axes):
+        entries = ["...", *entries[len(axes) :]]
     base = x.text if x.level >= Level.ATOM else f"({x.text})"
     return Code(f"{base}[{', '.join(entries)}]", free=x.free or x.text.isidentifier())
 
@@ -148,6 +182,9 @@ def broadcast_in_dim(op: ops.BroadcastInDim, w: Writer, x: Expression) -> Code:
     if code.aligned is not None and not order:
         code = code.aligned
     aligned = spread(code, sorted(op.dims), len(op.shape))
+    is_trailing = sorted(op.dims) == list(range(len(op.shape) - x.spec.rank, len(op.shape)))
+    if code.aligned is not None and is_trailing:
+        aligned = code.aligned
     if x.is_name:
         aligned = Code(aligned.text, aligned.level, free=True)
     shape = w.specs[0].shape
@@ -156,12 +193,18 @@ def broadcast_in_dim(op: ops.BroadcastInDim, w: Writer, x: Expression) -> Code:
         axis in op.dims or (isinstance(n, int) and n == 1) for axis, n in enumerate(shape)
     )
     if fits and order and x.code.number is None:
-        whole = spread(code, sorted(op.dims), len(op.shape), 0)
-        return Code(whole.text, whole.level, code.aligned, free=x.is_name)
+        return replace(_with_axes(code, shape, sorted(op.dims)), free=x.is_name)
+    first = min(op.dims, default=len(shape))
+    aligned_shape = tuple(
+        x.spec.shape[op.dims.index(axis)] if axis in op.dims else 1
+        for axis in range(first, len(shape))
+    )
+    if code.aligned is not None and is_trailing:
+        aligned_shape = code.aligned_shape
     text = call("np.broadcast_to", aligned.text, w.result_shape(op, (x,))).text
     if x.code.number is not None:
         text = w.full(w.result_shape(op, (x,)), x.code.number, x.spec.dtype)
-    return Code(text, Level.ATOM, aligned, x.code.number, free=x.is_name)
+    return Code(text, Level.ATOM, aligned, x.code.number, x.is_name, aligned_shape)
 
 
 def _index(w: Writer, op: ops.Slice, x: Expression, dropped: Sequence[int] = ()) -> Code:
@@ -200,9 +243,33 @@ def pad(op: ops.Pad, w: Writer, x: Expression, value: Expression) -> Code:
     return call(w.function("padded"), x, value, *sides, tuple_of(op.interior))
 
 
+def adds_axis(x: Expression, axis: int) -> bool:
+    """Return whether a value is its operand with an axis of extent 1 added at `axis`."""
+    if not _is_reshape(x) or x.spec.shape[axis] != 1:
+        return False
+    return (*x.spec.shape[:axis], *x.spec.shape[axis + 1 :]) == tuple(x.operands[0].spec.shape)
+
+
+def _element(w: Writer, x: Expression, axis: int) -> Code | None:
+    """Return the code of a reshape or slice without an axis of extent 1; None for other values."""
+    if adds_axis(x, axis):
+        return x.operands[0].code
+    if (
+        isinstance(x.op, ops.Slice)
+        and x.spec.shape[axis] == 1
+        and isinstance(x.op.starts[axis], int)
+    ):
+        return _index(w, x.op, x.operands[0], [axis])
+    return None
+
+
 def concatenate(op: ops.Concatenate, w: Writer, *operands: Expression) -> Code:
-    """Write `np.concatenate`."""
+    """Write `np.concatenate`, or `np.stack` for operands whose extent along the axis is 1."""
     axis = None if op.axis == 0 else op.axis
+    elements = [_element(w, x, op.axis) for x in operands]
+    texts = [element.text for element in elements if element is not None]
+    if len(texts) == len(operands) and any(adds_axis(x, op.axis) for x in operands):
+        return call("np.stack", f"[{', '.join(texts)}]", axis=axis)
     return call("np.concatenate", f"[{', '.join(map(str, operands))}]", axis=axis)
 
 
@@ -215,7 +282,8 @@ def reverse(op: ops.Reverse, w: Writer, x: Expression) -> Code:
 def extract_diag(op: ops.ExtractDiag, w: Writer, x: Expression) -> Code:
     """Write `np.diagonal`, with `np.moveaxis` if the diagonal is not the last axis of the op's result."""
     axis = op.axis_a - (op.axis_b < op.axis_a)
-    diagonal = call("np.diagonal", x, 0, op.axis_a, op.axis_b)
+    axes = (op.axis_a, op.axis_b)
+    diagonal = call("np.diagonal", x, *([] if axes == (0, 1) else [0, *axes]))
     if axis == x.spec.rank - 2:
         return diagonal
     return call("np.moveaxis", diagonal.text, -1, axis)

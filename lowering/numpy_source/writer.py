@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,13 +26,19 @@ from tenferro.types import DType, TensorSpec
 
 __all__ = ["Writer"]
 
-MAX_INLINE = 44
-"""Maximum length in characters of an expression that is written inside another expression."""
-MAX_LINE = 100
+MAX_EXPRESSION = 84
+"""Maximum length in characters of an expression, with its indentation, that contains other expressions."""
+MIN_NAMED = 10
+"""Minimum length in characters of an expression that is assigned to a name to shorten another expression."""
+MAX_WRAPPER = 16
+"""Maximum length in characters of an expression around a long operand, such as `-` or `[:, None]`, that stays inline."""
+MAX_LINE = 120
 """Maximum length in characters of a line with a comment."""
 MAX_LISTED = 16
 """Maximum number of elements of an array that is written as a list; larger arrays are stored in another file."""
 INDENT = "    "
+NONE = object()
+"""Source of no instruction."""
 
 
 class Writer:
@@ -103,6 +110,53 @@ class Writer:
     def _hint(self, value: Expression) -> str:
         return value.name_hint or snake_case("y" if value.op is None else value.op.name)
 
+    def fit(self, values: Sequence[Expression], length: int) -> bool:
+        """Assign the longest of these values to a name, if a text of this length that contains them is too long.
+
+        Return whether a value was assigned.
+        """
+        if length + len(INDENT) * self._depth <= MAX_EXPRESSION:
+            return False
+        lengths = [0 if x.is_name else len(x.code.text) for x in values]
+        longest = max(lengths, default=0)
+        if longest < MIN_NAMED:
+            return False
+        value = next(x for x, n in zip(values, lengths, strict=True) if n > longest * 2 // 3)
+        (inner,) = value.operands if len(value.operands) == 1 else (None,)
+        if (
+            inner is None
+            or inner.is_name
+            or value.name_hint
+            or len(value.code.text) - len(inner.code.text) > MAX_WRAPPER
+        ):
+            self._shorten(value)
+        else:
+            self._shorten(inner)
+            self._write_again(value)
+        return True
+
+    def _write_again(self, value: Expression) -> None:
+        """Write the code of a value again, after the code of an operand has changed."""
+        assert value.op is not None
+        specs, is_read = self.specs, self.is_read
+        (again,) = self.results(value.op, value.operands, [value.spec], [True])
+        self.specs, self.is_read = specs, is_read
+        value.code = again.code
+
+    def _shorten(self, value: Expression) -> None:
+        """Assign a value to a name, or the operand of a broadcast, which NumPy broadcasts implicitly."""
+        arguments, aligned = value.operands, value.code.aligned
+        if aligned is not None and not arguments and not aligned.free:
+            name = self.fresh(self._hint(value))
+            self.say(f"{name} = {aligned.text}", value.source)
+            text = value.code.text.replace(aligned.text, name, 1)
+            value.code = replace(value.code, text=text, aligned=Code(name), free=True)
+        elif aligned is not None and arguments and not arguments[0].is_name:
+            self.named(arguments[0])
+            self._write_again(value)
+        if not value.is_name:
+            self._assign(value, self._hint(value))
+
     def _assign(self, value: Expression, hint: str) -> None:
         name = self.fresh(hint)
         self.say(f"{name} = {value.code.text}", value.source)
@@ -151,6 +205,20 @@ class Writer:
             for instruction in reversed(program.instructions)
             for slot in instruction.inputs
         }
+        sources = {slot: i.source for i in program.instructions for slot in i.outputs}
+        read_elsewhere = {
+            slot
+            for instruction in program.instructions
+            for slot in instruction.inputs
+            if instruction.source is not None
+            and instruction.source != sources.get(slot, instruction.source)
+        }
+        following: list[Any] = []
+        later: Any = NONE
+        for instruction in reversed(program.instructions):
+            following.append(later)
+            later = instruction.source if instruction.inputs else later
+        following.reverse()  # for each instruction, the source of the next one that is not a constant
         before, finds = self._source, self._statements.target
         for position, (op, inputs, outputs, _, source) in enumerate(program.instructions):
             self._source = source
@@ -161,14 +229,13 @@ class Writer:
                 [program.types[slot] for slot in outputs],
                 [uses[slot] > 0 for slot in outputs],
             )
-            rest = program.instructions[position + 1 :][:1]
-            is_last = not rest or rest[0].source != source
+            is_last = following[position] != source
             for slot, result in zip(outputs, results, strict=True):
                 values[slot] = result
                 result.source = source
                 if result.is_name:
                     continue
-                result.name_hint = finds(source) if is_last else ""
+                result.name_hint = finds(source) if is_last or slot in read_elsewhere else ""
                 consumer = consumers.get(slot)
                 if not uses[slot]:
                     continue
@@ -177,17 +244,8 @@ class Writer:
                     or consumer.source in (source, None)
                     or self._statements.is_anonymous(source)
                 )
-                is_result = program.output_slots == (slot,) and not result.name_hint
-                is_long = len(result.code.text) > MAX_INLINE and not is_result
-                if uses[slot] > 1 or is_long or not is_near:
-                    if result.code.aligned is not None and arguments:
-                        # Assign the operand of a broadcast to a name, not the broadcast. Later expressions then use
-                        # the operand, which NumPy broadcasts implicitly.
-                        self.named(arguments[0])
-                        (again,) = self.results(op, arguments, [program.types[slot]], [True])
-                        result.code = again.code
-                    if not result.is_name:
-                        self._assign(result, self._hint(result))
+                if uses[slot] > 1 or not is_near:
+                    self._shorten(result)
         self._source = before
         return [values[slot] for slot in program.output_slots]
 
@@ -203,7 +261,13 @@ class Writer:
         Several results are assigned to names by one statement; a result that nothing reads is assigned to `_`.
         """
         self.specs, self.is_read = tuple(specs), tuple(is_read)
+        before = len(self.lines)
         codes = self.table.cell(op)(op, self, *operands)
+        # A cell that wrote statements has assigned its operands, so that its result is short.
+        while len(self.lines) == before and self.fit(operands, _length(codes)):
+            before = len(self.lines)
+            self.specs, self.is_read = tuple(specs), tuple(is_read)
+            codes = self.table.cell(op)(op, self, *operands)
         if isinstance(codes, str):
             names = [self.fresh(snake_case(op.name)) if each else "_" for each in is_read]
             left = f"{names[0]}," if len(names) == 1 else ", ".join(names)
@@ -286,6 +350,9 @@ class Writer:
         if array.size > 1 and is_splat(array):
             number = number_text(array[(0,) * array.ndim])
             return Code(self.full(tuple_of(array.shape), number, dtype), number=number)
+        text = regular(array, kind)
+        if text:
+            return Code(text)
         if array.size <= self.max_listed:
             return call("np.array", listed(array), kind)
         elements = np.asarray(array, order="C").reshape(-1).view(np.uint8)
@@ -295,6 +362,34 @@ class Writer:
             name = self._digests[key] = f"c{len(self.constants)}"
             self.constants[name] = array
         return Code(f'CONSTANTS["{name}"]', free=True)
+
+
+def regular(array: Any, kind: str) -> str:
+    """Return a call of `np.arange`, `np.eye` or `np.tri` that computes an array; "" for other arrays.
+
+    >>> regular(np.arange(3, 7), "np.int64"), regular(np.eye(4), "np.float64"), regular(np.array([1, 2, 4]), "np.int64")
+    ('np.arange(3, 7)', 'np.eye(4)', '')
+    """
+    if array.dtype.kind == "i" and array.ndim == 1 and array.size > 2:
+        first = int(array[0])
+        if np.array_equal(array, np.arange(first, first + array.size)):
+            bounds = ([first] if first else []) + [first + array.size]
+            return call("np.arange", *bounds, dtype=None if array.dtype == np.int64 else kind).text
+    if array.ndim == 2 and min(array.shape) > 1 and array.dtype.kind in "bif":
+        n, m = array.shape
+        shape = [n] if n == m else [n, m]
+        for name in ("eye", "tri"):
+            like = getattr(np, name)(n, m, dtype=array.dtype)
+            if like.tobytes() == np.ascontiguousarray(array).tobytes():
+                dtype = None if array.dtype == np.float64 else kind
+                return call(f"np.{name}", *shape, dtype=dtype).text
+    return ""
+
+
+def _length(codes: Any) -> int:
+    """Return the length of the longest text that a cell returns."""
+    codes = [codes] if isinstance(codes, str | Code) else codes
+    return max((len(code if isinstance(code, str) else code.text) for code in codes), default=0)
 
 
 def listed(array: Any) -> str:

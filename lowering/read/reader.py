@@ -120,6 +120,7 @@ class Reader:
         self.probed: dict[str, list[Any]] = {}
         self.device: Callable[[], int] = _no_device
         self._source: SourceLine | None = None
+        self._caller: SourceLine | None = None
 
     # ---- functions and blocks ----------------------------------------------------------------
 
@@ -145,10 +146,13 @@ class Reader:
         if self._depth >= DEEPEST_CALL:
             raise InvalidConfigError(f"@{name}: calls are nested more than {DEEPEST_CALL} deep")
         self._depth += 1
+        # Operations of jitted library functions have no file and line; they get those of the call.
+        caller, self._caller = self._caller, self._source
         try:
             results = self.block(function.body, operands, {})
         finally:
             self._depth -= 1
+            self._caller = caller
         rule = self.rules.get(name)
         return results if rule is None else self._marked(rule, operands, results)
 
@@ -201,7 +205,7 @@ class Reader:
         try:
             operands = [values[value] for value in operation.operands]
             self._values = values
-            self._source = source_of(operation)
+            self._source = source_of(operation) or self._caller
             output = read(self, operation, operands)
             results = (output,) if isinstance(output, int) else tuple(output)
             self.note(self, operation, operands, results)

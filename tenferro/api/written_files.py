@@ -22,7 +22,9 @@ __all__ = ["traceable"]
 WRITTEN = (ast.Assign, ast.Expr, ast.For, ast.While, ast.If, ast.Break, ast.Pass)
 """Statements of written loops and conditionals."""
 MARK = "Written by tenferro"
-"""Words that the docstring of each written file contains."""
+"""Words in the docstring of each file."""
+CODE = "__traceable_code__"
+"""Attribute of a written function with its converted code, so that a file is parsed once, not at every trace."""
 
 
 def traceable(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -37,23 +39,36 @@ def traceable(fn: Callable[..., Any]) -> Callable[..., Any]:
     names = getattr(inner, "__globals__", None)
     if inner is None or names is None or MARK not in (names.get("__doc__") or ""):
         return fn
+    if CODE not in inner.__dict__:
+        inner.__dict__[CODE] = _code(inner)
+    code = inner.__dict__[CODE]
+    if code is None:
+        return fn
+    space = {**names, "_while": _while, "_if": _if}
+    exec(code, space)
+    return np.errstate(all="ignore")(space[inner.__name__])
+
+
+def _code(inner: Callable[..., Any]) -> Any:
+    """Return the compiled definition of a written function, with calls for its `while` and `if` statements.
+
+    Return None if the function has no such statement, or its source cannot be read.
+    """
     try:
         tree = ast.parse("".join(inspect.findsource(inner)[0]))
     except (OSError, SyntaxError):
-        return fn
+        return None
     (definition,) = [
         node
         for node in tree.body
         if isinstance(node, ast.FunctionDef) and node.name == inner.__name__
     ]
     if not any(isinstance(node, ast.While | ast.If) for node in ast.walk(definition)):
-        return fn
+        return None
     body = Conversion().statements(definition.body, set())
     converted = ast.Module([definition], [])
     definition.body, definition.decorator_list = body, []
-    space = {**names, "_while": _while, "_if": _if}
-    exec(compile(ast.fix_missing_locations(converted), inner.__code__.co_filename, "exec"), space)
-    return np.errstate(all="ignore")(space[definition.name])
+    return compile(ast.fix_missing_locations(converted), inner.__code__.co_filename, "exec")
 
 
 def _while(test: Callable[..., Any], body: Callable[..., Any], state: Any) -> Any:

@@ -26,8 +26,16 @@ from tenferro.ops import StdTensorOp
 from tenferro.ops import elementwise as el
 from tenferro.ops.extension import Extension
 from tenferro.ops.reduction import ReduceAnd
-from tenferro.ops.source import Constant
-from tenferro.ops.structural import BroadcastInDim, Concatenate, Reshape, Reverse, Slice, Transpose
+from tenferro.ops.source import Constant, Iota
+from tenferro.ops.structural import (
+    BroadcastInDim,
+    Concatenate,
+    Pad,
+    Reshape,
+    Reverse,
+    Slice,
+    Transpose,
+)
 from tenferro.program import GraphProgram
 from tenferro.program.rewrite import Producers, Rule, Values, rewrite
 from tenferro.types import DType
@@ -352,10 +360,20 @@ def drop_implied(
 def select(
     producers: Producers, op: el.Select, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Replace a select with a constant predicate by the selected operand."""
+    """Remove a select with a constant predicate, with equal operands, or between true and false."""
     pred, on_true, on_false = inputs
     constant = splat(producers, pred)
-    return None if constant is None else (on_true if constant else on_false,)
+    if constant is not None or on_true == on_false:
+        return (on_false if constant is not None and not constant else on_true,)
+    shapes = [producers.types[x].shape for x in (pred, on_true)]
+    is_same = producers.types[on_true].dtype.is_bool and shapes[0] == shapes[1]
+    if (
+        is_same
+        and is_splat_of(producers, on_true, True)
+        and is_splat_of(producers, on_false, False)
+    ):
+        return (pred,)
+    return None
 
 
 def drop_annotation(
@@ -365,6 +383,65 @@ def drop_annotation(
     return inputs if getattr(op.op, "annotates", False) else None
 
 
+def extreme(identity: float) -> Rule:
+    """Return the rule that removes the maximum with -inf, or the minimum with inf, of floats."""
+
+    def rule(
+        producers: Producers, op: Any, inputs: Values, source: SourceLine | None
+    ) -> Values | None:
+        if not producers.types[inputs[0]].dtype.is_float:
+            return None
+        for x, bound in (inputs, inputs[::-1]):
+            if is_splat_of(producers, bound, identity):
+                return (x,)
+        return None
+
+    return rule
+
+
+def pad(producers: Producers, op: Pad, inputs: Values, source: SourceLine | None) -> Values | None:
+    """Remove a pad that adds no elements."""
+    return None if any(n != 0 for n in (*op.low, *op.high, *op.interior)) else inputs[:1]
+
+
+def compare_indices(
+    producers: Producers, op: el.Compare, inputs: Values, source: SourceLine | None
+) -> Values | None:
+    """Replace a test whether the elements of `Iota` are negative by False."""
+    x, bound = inputs
+    if op.direction != "LT" or producers.of(x, Iota) is None:
+        return None
+    return filled(producers, False, x, source) if is_splat_of(producers, bound, 0) else None
+
+
+def fold_float_conversion(
+    producers: Producers, op: el.Convert, inputs: Values, source: SourceLine | None
+) -> Values | None:
+    """Fold conversions of splats to float32 or float64."""
+    if op.to not in (DType.F32, DType.F64):
+        return None
+    return AS_FLOAT(producers, op, inputs, source)
+
+
+AS_FLOAT = fold_splats(lambda op, x: x.astype(op.to.dtype))
+"""Rule that converts splats."""
+
+
+def divide(
+    producers: Producers, op: el.Divide, inputs: Values, source: SourceLine | None
+) -> Values | None:
+    """Fold a quotient of float splats."""
+    return (
+        QUOTIENT(producers, op, inputs, source)
+        if producers.types[inputs[0]].dtype.is_float
+        else None
+    )
+
+
+QUOTIENT = fold_splats(lambda op, x, y: np.divide(x, y))
+"""Rule that divides splats."""
+
+
 RULES: Mapping[type[StdTensorOp], Rule] = {
     Transpose: transpose,
     Reshape: first_of(fold_small(lambda op, x: x.reshape(op.shape, order="F")), reshape),
@@ -372,13 +449,18 @@ RULES: Mapping[type[StdTensorOp], Rule] = {
     BroadcastInDim: broadcast,
     Slice: slice_,
     Reverse: reverse,
-    el.Convert: first_of(convert, fold_conversion),
+    el.Convert: first_of(convert, fold_conversion, fold_float_conversion),
+    el.Divide: divide,
+    el.Maximum: extreme(-np.inf),
+    el.Minimum: extreme(np.inf),
+    Pad: pad,
     el.Multiply: first_of(multiply, fold_splats(lambda op, x, y: np.multiply(x, y))),
     el.Add: first_of(add, fold_splats(lambda op, x, y: np.add(x, y))),
     el.Subtract: first_of(subtract, fold_splats(lambda op, x, y: np.subtract(x, y))),
     el.Negate: first_of(negate, fold_splats(lambda op, x: np.negative(x))),
     el.Compare: first_of(
         compare_bools,
+        compare_indices,
         fold_splats(lambda op, x, y: el.COMPARISONS[op.direction](x, y)),
         fold_small(lambda op, x, y: el.COMPARISONS[op.direction](x, y)),
     ),

@@ -23,10 +23,28 @@ from tenferro.ops import StdTensorOp
 from tenferro.ops.analytic import Cos, Sin
 from tenferro.ops.contraction import DotGeneral
 from tenferro.ops.control import Alternatives
-from tenferro.ops.elementwise import Add, And, Compare, Convert, Multiply, Negate, Subtract
+from tenferro.ops.elementwise import (
+    Add,
+    And,
+    Compare,
+    Convert,
+    Maximum,
+    Minimum,
+    Multiply,
+    Negate,
+    Subtract,
+)
 from tenferro.ops.reduction import ReduceAnd
-from tenferro.ops.source import Constant
-from tenferro.ops.structural import BroadcastInDim, Concatenate, Reshape, Reverse, Slice, Transpose
+from tenferro.ops.source import Constant, Iota
+from tenferro.ops.structural import (
+    BroadcastInDim,
+    Concatenate,
+    Pad,
+    Reshape,
+    Reverse,
+    Slice,
+    Transpose,
+)
 from tenferro.program import GraphProgram, Subprogram
 from tenferro.types import TensorSpec
 from tests.samples.sample import COMMON
@@ -51,6 +69,10 @@ CORNERS = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.5], "f8")
 
 def splat(value: float, like: Any) -> Any:
     return tnf.full(like.shape, value, dtype=like.dtype, like=like)
+
+
+def indices(x: Any) -> Any:
+    return apply_one(Iota(x.shape, 0, tnf.DType.I64), like=x)
 
 
 SIMPLER: dict[str, tuple[Callable[[Any], Any], Any, list[str]]] = {
@@ -137,6 +159,22 @@ SIMPLER: dict[str, tuple[Callable[[Any], Any], Any, list[str]]] = {
             "Select",
         ],
     ),
+    "a quotient of splats": (lambda x: x * (splat(1.0, x) / splat(1.0, x)), CORNERS, []),
+    "a converted splat": (
+        lambda x: x * tnf.astype(splat(1.0, tnf.astype(x, "float32")), "float64"),
+        CORNERS,
+        [],
+    ),
+    "the maximum with -inf": (lambda x: apply_one(Maximum(), splat(-np.inf, x), x), CORNERS, []),
+    "the minimum with inf": (lambda x: apply_one(Minimum(), x, splat(np.inf, x)), CORNERS, []),
+    "a pad by nothing": (lambda x: apply_one(Pad((0,), (0,), (0,)), x, x[0]), CORNERS, []),
+    "a choice between equal values": (lambda x: tnf.where(x > 0.0, x, x), CORNERS, []),
+    "a choice between true and false": (
+        lambda x: tnf.where(x, splat(True, x), splat(False, x)),
+        CORNERS > 0,
+        [],
+    ),
+    "negative indices": (lambda x: tnf.where(indices(x) < 0, x + 1.0, x), CORNERS, []),
     "there and back": (
         lambda x: apply_one(Convert(tnf.DType.F32), apply_one(Convert(tnf.DType.F64), x)),
         CORNERS.astype("f4"),
@@ -155,6 +193,8 @@ KEPT: dict[str, tuple[Callable[[Any], Any], Any]] = {
         lambda x: apply_one(Multiply(), x, splat(1.0, x)),
         CORNERS + 0j,
     ),
+    "the maximum with zero": (lambda x: apply_one(Maximum(), x, splat(0.0, x)), CORNERS),
+    "a quotient that is infinite": (lambda x: x * (splat(1.0, x) / splat(0.0, x)), CORNERS),
     "through a narrower dtype": (
         lambda x: apply_one(Convert(tnf.DType.F64), apply_one(Convert(tnf.DType.F16), x)),
         np.array([1.0, 1e-9, 1e9]),
