@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tenferro.program import BoundedCache, CacheStats, GraphProgram
+from tenferro.types import TensorSpec
 from xla_peer import pjrt
 from xla_peer.from_jax import from_jitted, in_dtypes_of
 
@@ -47,6 +48,39 @@ class FlatFunction:
 
     def __repr__(self) -> str:
         return f"<FlatFunction {self.name}: {len(self.avals)} arguments>"
+
+    def with_captured(self) -> tuple[FlatFunction, tuple[Any, ...]]:
+        """Return the function that takes the tracers in the closure as further first arguments, and these tracers.
+
+        The closure contains tracers if the function is defined inside a function that JAX transforms. A tracer of
+        random keys is replaced by the tracer of their data.
+        """
+        from jax.extend.core import ClosedJaxpr, jaxpr_as_fun  # because it is slow to import
+
+        jax, _ = pjrt.modules()
+        if any([isinstance(x, TensorSpec) for x in self.avals]):
+            return self, ()
+        with in_dtypes_of(self.avals):
+            closed = jax.make_jaxpr(self.fn)(*self.avals)
+        is_captured = [isinstance(x, jax.core.Tracer) for x in closed.consts]
+        captured = _chosen(closed.consts, is_captured)
+        if not captured:
+            return self, ()
+
+        def fn(*operands: Any) -> list[Any]:
+            free = iter(operands)
+            constants = [
+                _like(x, next(free)) if here else x
+                for x, here in zip(closed.consts, is_captured, strict=True)
+            ]
+            return jaxpr_as_fun(ClosedJaxpr(closed.jaxpr, constants))(*free)
+
+        captured = [jax.random.key_data(x) if _is_key(x) else x for x in captured]
+        types = [
+            jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=jax.typeof(x).weak_type)
+            for x in captured
+        ]
+        return FlatFunction(fn, [*types, *self.avals], self.name), tuple(captured)
 
     @cached_property
     def program(self) -> GraphProgram:
@@ -204,6 +238,17 @@ class NativeOwner:
 
 def _chosen(types: Sequence[Any], mask: Sequence[bool]) -> list[Any]:
     return [each for each, here in zip(types, mask, strict=True) if here]
+
+
+def _is_key(x: Any) -> bool:
+    jax, _ = pjrt.modules()
+    return jax.numpy.issubdtype(x.dtype, jax.dtypes.prng_key)
+
+
+def _like(x: Any, operand: Any) -> Any:
+    """Return the operand, as random keys if x is an array of keys."""
+    jax, _ = pjrt.modules()
+    return jax.random.wrap_key_data(operand, impl=jax.random.key_impl(x)) if _is_key(x) else operand
 
 
 def _is_inexact(dtype: Any) -> bool:

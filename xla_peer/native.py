@@ -200,6 +200,7 @@ class _Entry(NamedTuple):
         out_tree: the structure of the results, as a tree of JAX.
         key_inputs: for each argument, the implementation of random keys if it is an array of keys, else None.
         keys: for each result, the implementation of random keys if it is an array of keys, else None.
+        captured: tracers of an outer transformation in the closure of `f`; they precede the leaves as arguments.
         donated: the indices of the donated leaves.
         seconds: the time of tracing and import.
         choice: with the option `choose`, the object that decides whether the program or `jax.jit` runs.
@@ -211,6 +212,7 @@ class _Entry(NamedTuple):
     out_tree: Any
     key_inputs: tuple[Any, ...]
     keys: tuple[Any, ...]
+    captured: tuple[Any, ...]
     donated: tuple[int, ...]
     seconds: float
     choice: Choice | None
@@ -317,7 +319,7 @@ class NativeFunction(Jitted[..., Any]):
     def _result(self, call: Call, leaves: list[Any], tree: Any) -> Any:
         """Compute the result of a call whose arguments have other types than those of the last call."""
         entry = self._entry(call, leaves, tree)
-        if any([isinstance(x, self._jax.core.Tracer) for x in leaves]):
+        if entry.captured or any([isinstance(x, self._jax.core.Tracer) for x in leaves]):
             return self._inside_jax(entry, leaves)
         if not any([is_traced(x) for x in leaves]):
             for leaf, impl, name in zip(
@@ -398,7 +400,9 @@ class NativeFunction(Jitted[..., Any]):
             else x
             if isinstance(x, self._jax.core.Tracer)
             else self._jax.numpy.asarray(x, dtype)
-            for x, dtype, impl in zip(leaves, entry.dtypes, entry.key_inputs, strict=True)
+            for x, dtype, impl in zip(
+                [*entry.captured, *leaves], entry.dtypes, entry.key_inputs, strict=True
+            )
         ]
         results = program_primitive().bind(*operands, owner=self._owner, program=entry.function)
         if any(entry.keys):
@@ -459,7 +463,10 @@ class NativeFunction(Jitted[..., Any]):
             return [jax.random.key_data(y) if self._is_key(y) else y for y in outputs]
 
         function = FlatFunction(flat, avals, getattr(self._fn, "__name__", "main"))
-        program = replace(function.program, input_names=tuple(self._names(call)))
+        function, captured = function.with_captured()
+        names = [*[f"captured{i}" for i in range(len(captured))], *self._names(call)]
+        program = replace(function.program, input_names=tuple(names))
+        key_inputs = (*[None] * len(captured), *impls)
         dtypes = tuple([spec.dtype.dtype for spec in program.input_specs])
         donated = self._donated_leaves(call, tree)
         seconds = time.perf_counter() - start
@@ -467,19 +474,27 @@ class NativeFunction(Jitted[..., Any]):
         if self._options["choose"]:
             choice = Choice(function, program, self._run_leaves, seconds, self._gives_jax)
         return _Entry(
-            function, program, dtypes, seen["tree"], tuple(impls), seen["keys"], donated, seconds, choice
+            function, program, dtypes, seen["tree"], key_inputs, seen["keys"], captured, donated, seconds, choice
         )  # fmt: skip
 
     def _aval(self, call: Call, number: int, leaf: Any) -> Any:
         """Return the abstract value that `jax.jit` would use for a leaf.
 
         Raises:
-            DTypeError: the leaf is not an array.
+            DTypeError: the leaf is not an array, or it has a mask.
         """
         jax = self._jax
         if type(leaf) in NUMBERS:
             dtype = jax.numpy.result_type(leaf)
             return jax.ShapeDtypeStruct((), dtype, weak_type=type(leaf) is not bool)
+        if isinstance(leaf, int | float | complex) and not isinstance(leaf, np.generic):
+            aval = jax.typeof(leaf)  # an enumeration's member, or JAX's number of a fixed dtype
+            return jax.ShapeDtypeStruct((), aval.dtype, weak_type=aval.weak_type)
+        if isinstance(leaf, np.ma.MaskedArray):
+            raise DTypeError(
+                f"native: {self._names(call)[number]} of {name_of(self._fn)} is a masked array, whose mask would be "
+                "lost; pass x.filled(value)"
+            )
         if self._is_key(leaf):
             return jax.eval_shape(jax.random.key_data, leaf)
         if isinstance(leaf, TensorSpec) or is_traced(leaf):

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -198,6 +199,23 @@ def test_what_is_no_array_is_named() -> None:
         native(lambda x: x)({"a": object()})
 
 
+def test_a_mask_is_refused() -> None:
+    with pytest.raises(DTypeError, match=r"native: x of .* is a masked array, .* x\.filled"):
+        native(lambda x: x)(np.ma.array([1.0, 2.0], mask=[True, False]))
+
+
+@pytest.mark.parametrize("number", [IntEnum("Order", "first")["first"], type("Real", (float,), {})(3)])  # fmt: skip
+def test_subclasses_of_numbers_are_weak(number: Any) -> None:
+    f, x = (lambda n, x: n * x), jnp.ones(2, "bfloat16")
+    alike(native(f)(number, x), jax.jit(f)(number, x))
+
+
+def test_python_numbers_under_grad() -> None:
+    alike(jax.grad(native(lambda x, n: (x * n).sum()))(X, 3), np.full_like(X, 3))
+    value = jax.grad(native(lambda x, n: (x * n).sum()), allow_int=True, argnums=(0, 1))(X, 3)
+    alike(value[0], np.full_like(X, 3))
+
+
 @pytest.mark.parametrize(
     "options", [{"results": "torch"}, {"static_argnums": 7}, {"donate_argnames": "y"}]
 )
@@ -313,6 +331,31 @@ def test_transformations_are_jax_s(name: str) -> None:
         assert transformed(native(loss)) == transformed(loss)
         return
     alike(transformed(native(loss)), transformed(loss), rtol=1e-3)
+
+
+CLOSURES = {
+    "jit": lambda call: jax.jit(lambda x: call(lambda y: y * x)(x + 1))(X),
+    "jit of an integer": lambda call: jax.jit(lambda n: call(lambda y: y * n)(2.0))(np.int32(3)),
+    "jit of a key": lambda call: jax.jit(
+        lambda k: call(lambda y: jax.random.normal(k, (2,)) * y)(2.0)
+    )(jax.random.key(0)),
+    "vmap of grad": lambda call: jax.vmap(jax.grad(lambda x: call(lambda y: y * x**3)(2.0)))(X[0]),
+    "hessian": lambda call: jax.hessian(lambda x: call(lambda: (x**3).sum())())(X[0]),
+    "scan": lambda call: jax.lax.scan(lambda c, x: (call(lambda y: y + c)(x), c), 0.0, X[0]),
+    "native": lambda call: call(lambda x: call(lambda y: y * x)(x + 1))(X),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CLOSURES)
+def test_closures_over_tracers(name: str) -> None:
+    alike(CLOSURES[name](native), CLOSURES[name](jax.jit), rtol=1e-5)
+
+
+def test_a_tracer_that_has_escaped() -> None:
+    escaped: list[Any] = []
+    jax.jit(lambda x: escaped.append(x) or x)(X)
+    with pytest.raises(jax.errors.UnexpectedTracerError):
+        native(lambda x: x + escaped[0])(X)
 
 
 def test_gradients_under_jit_run_natively() -> None:
