@@ -81,14 +81,18 @@ def import_stablehlo(
             the path of a file with any of these contents.
         specs: the type of each argument, if the module has dynamic extents (`?`). In its shape, a dynamic extent is
             replaced by a number, or by a symbol that arguments may share. Without specs each dynamic extent is a
-            separate symbol, named after the argument and the axis; equalities are checked when the program runs. For a
-            scalar integer argument that determines extents, a symbol or number in place of a type is its value.
+            separate symbol, named after the argument and the axis; equalities are checked when the program runs. If a
+            scalar integer argument determines extents, its value can be given instead of its type, as a symbol or a
+            number.
         function: the name of the function to read. It is also the program's name, unless it is "main".
         trusted: read the module in this process, which a malformed module may crash. Modules that this process
             lowered are trusted; a separate process reads any other module, with limits on time and memory.
-        rules: a dictionary from names of private functions to Python functions. The Python function marks the results
-            of a call for differentiation. Its arguments are the numbers of operands and results, and the positions of
-            renamed values. Without rules, differentiation warns about floats that are built from the bits of floats.
+        rules: custom derivatives: a dictionary from names of the module's functions to Python functions. For a call of
+            such a function, the Python function returns a mark, which defines the derivative of the call's float and
+            complex results. It is called with the number of operands, the number of results, and the positions of the
+            marked results. Positions count the operands first, then the results. If `rules` is None, the program gets
+            marks at floats that are computed from the bits of other floats, because such a derivative is taken as zero.
+            Differentiation then warns.
         callbacks: the Python functions that the module calls by number, as JAX's callbacks do.
         devices: the devices that run the module together, if it communicates by collectives. It is their number,
             `{"replicas": r, "partitions": p}`, or the sizes of a mesh's axes by name. Every argument and result of the
@@ -98,11 +102,12 @@ def import_stablehlo(
             specification, it ignores only the elements out of bounds.
 
     Without jaxlib the parsers of `lowering.syntax` replace MLIR's parser. They are pure Python, and need no separate
-    process. Operations whose shape operands only MLIR's passes can evaluate raise errors then. These parsers also read
-    all modules with quantised types, whose values are represented by the stored integers.
+    process. Without jaxlib, an operation raises an error if only MLIR's passes can evaluate its shape operands. Modules
+    with quantised types are always read by these parsers, and their values are represented by the stored integers.
 
-    The program's `origin` is the original module, with which `xla_peer.check_parity` compares. It is None for
-    bytecode that was read without jaxlib.
+    The program's `origin` is the original module, with which `xla_peer.check_parity` compares. It is None for a large
+    file, for bytecode that was read without jaxlib, and for a function other than `main`. It is also None with
+    `callbacks`, with `devices`, and if an argument's elements became extents of the program.
 
     Raises:
         MlirDiagnosticError: the input is not a module, and the error contains MLIR's messages and locations. Or

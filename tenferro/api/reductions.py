@@ -515,7 +515,9 @@ def cumsum(
 def cumprod(
     a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
 ) -> Any:
-    """Compute inclusive products along `axis`. If `axis` is None, `a` is flattened first, as in NumPy.
+    """Compute the product of the elements up to and including each position along `axis`.
+
+    If `axis` is None, `a` is flattened first, as in NumPy.
 
     >>> cumprod([[1, 2], [3, 4]])
     array([ 1,  2,  6, 24])

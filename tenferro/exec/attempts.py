@@ -92,9 +92,10 @@ class CompileLog:
         """Run the body of a `with` statement as an attempt to compile.
 
         Raises:
-            NotCompiledError: the body raised this error, which is not counted as a failure, or any other exception,
-                which is counted.
-            Exception: the exception of user code in the body, or of a signal handler.
+            NotCompiledError: the body raised this error, or the attempt failed with another exception. Only the
+                second case is counted as a failure.
+            Exception: user code in the body, or a signal handler, raised it. It is passed on and not counted. Any
+                failure is passed on if `FAILED_ATTEMPTS_VARIABLE` is "raise".
         """
         try:
             yield

@@ -25,12 +25,16 @@ class DotGeneral(StdTensorOp):
     axes are in the order of their operand. The contracting axes (c) are summed.
 
     Shapes:  lhs, rhs with equal extents on paired axes -> y
-    Dtypes:  every integer, float and complex dtype, one for both. `accumulate_dtype`, when given, is
-             the dtype of products, sums and result; else sums are in the operands' dtype, but float16
-             and bfloat16 in float32, rounded once at the end
+    Dtypes:  every integer, float and complex dtype, one for both. The result has the dtype
+             `accumulate_dtype`, by default that of the operands. Products are summed in this dtype; but
+             float16 and bfloat16 are summed in float32, and narrow dtypes in their dtype `wide`. Such
+             a sum is rounded once, at the end
     AD:      bilinear
-    Lowers:  stablehlo.dot_general, one to one; `precision` None takes the module's
-    Errors:  ShapeError, DTypeError, AxisError unless lists pair distinct axes of equal extents
+    Lowers:  one stablehlo.dot_general, with conversions if the dtype of the sum differs. If
+             `precision` is None, the operation gets the precision of the module
+    Errors:  InvalidConfigError if two lists that form pairs differ in length; AxisError if an axis
+             occurs twice or does not exist; ShapeError if paired axes differ in extent; DTypeError
+             if the operands' dtypes differ or are bool
 
     >>> DotGeneral((1,), (0,)).infer(TensorSpec.parse("f64[2,3]"), TensorSpec.parse("f64[3,4]"))
     (f64[2,4],)

@@ -311,9 +311,10 @@ class Subprogram(GraphProgram):
 
 
 class KeptMark(Mark):
-    """Mark that programs contain in addition to the instructions that it marks.
+    """Mark of values for differentiation, which also holds if a trace calls the program that computes them.
 
-    If a trace calls the program, the mark defines the derivative.
+    The instructions of a program omit all marks. Because of this mark, `GraphProgram.marked` also contains the same
+    computation with its marks. If a trace calls the program, the mark therefore defines the derivative.
     """
 
     __slots__ = ()

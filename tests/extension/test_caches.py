@@ -100,7 +100,7 @@ def test_an_owner_clears_its_plans_and_a_runtime_gets_it() -> None:
     np.testing.assert_array_equal(executor.run(program, X), X + X)
     assert executor.extensions.caches.owner is executor
     assert executor.extensions.caches.store(KEY).capacity == 7
-    # The entries are the test's program and the program that the runtime runs.
+    # The entries are the test's program, and the program `double` that `Planning.execute` runs by this executor.
     assert executor.cache_stats().entries == 2
     assert executor.extensions.caches.retained_bytes > 16_000
     executor.cache_clear()

@@ -411,7 +411,7 @@ def bitcast_samples() -> list[OpSample]:
                     (expected,),
                     label=label,
                     xla=xla,
-                    because="" if xla else "XLA casts no complex numbers of different widths",
+                    because="" if xla else "XLA has no bitcast between complex64 and complex128",
                 )
             )
     return samples

@@ -231,7 +231,7 @@ def triangular_solve(dtype: DType) -> Iterator[FamilySample]:
         for is_lower in (True, False):
             for unit in (True, False):
                 triangle = lower(3, dtype) - 0.5 * unit * np.eye(3)
-                # Fill the other triangle with numbers, because it must not be read.
+                # An implementation that reads the other triangle must give a wrong result, so it is not zero.
                 a = triangle + other if is_lower else (triangle + other).T
                 triangle = triangle if is_lower else triangle.T
                 yield FamilySample(

@@ -147,7 +147,8 @@ def _result(
         return Pending(own if differs else 0.0, differs)
     product = max([operand.product for operand in operands], default=0.0)
     if type(op) in CHOICES:
-        # No compiler omits a rounding before a decision, because the decision compares rounded values.
+        # Only the roundings of products stay pending: a product may still be contracted with a later sum. Compilers
+        # omit no other rounding of the operands, because the choice is made between rounded values.
         return Pending(product, differs or any(before), is_constant, product)
     if type(op) in WHOLE and not spec.dtype.is_complex:
         return Pending(0.0, differs or any(before), is_constant)

@@ -90,7 +90,10 @@ class LowerPrecision:
 
     @cached_property
     def bits(self) -> int:
-        """The minimum number of bits over all products of the program; 0 if no product may omit bits."""
+        """The number of significant bits that the least precise product must keep of its operands.
+
+        It is 0 if every product of the program must keep all bits.
+        """
         steps = [step for each in self.program.instructions for step in _inside(each, self.program)]
         least = [_bits(op, dtype, self.granted) for op, dtype in steps]
         return min([bits for bits in least if bits], default=0)

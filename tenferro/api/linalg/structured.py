@@ -295,7 +295,7 @@ def invhilbert(n: int, exact: bool = False) -> Any:
         exact: whether the dtype is int64, which suffices up to n = 14. Otherwise it is float64.
 
     Raises:
-        InvalidConfigError: n is not an integer from 0, or is above 14 although `exact`.
+        InvalidConfigError: n is negative or not an integer, or `exact` is True and n is greater than 14.
 
     >>> invhilbert(2)
     array([[ 4., -6.],

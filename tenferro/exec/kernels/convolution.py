@@ -217,7 +217,8 @@ def _write_depthwise(
 def _write_group_products(windows: Array, w: Array, out: Array) -> None:
     """Write `out` [1, g, p..] from windows [g, c, p.., k..] and kernels [g, c, k..], by an einsum per position p.
 
-    There are g groups of the batch, of one element each.
+    The batch is divided into g groups, and each group is one element of the batch. Group i is convolved with
+    kernel i.
     """
     letters = "abcdefghijklm"[: out.ndim - 2]
     for index in product(*map(range, out.shape[2:])):

@@ -276,13 +276,14 @@ class Linker:
 
 
 class LinkedFunction:
-    """Function `@f` of a module, linked at its first call.
+    """Function `@f` of a module, which is linked when it is first called.
 
     Args:
         kind: name of the attempts in the log.
 
     Attributes:
-        module: the module; as text once it is compiled by all passes.
+        module: the module. Once its optimised code is linked, its text replaces the definitions of its functions, which
+            saves memory.
         remark: remark beside the step in the printed schedule.
     """
 

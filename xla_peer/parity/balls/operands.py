@@ -85,7 +85,7 @@ class Copy:
 
 @dataclass(frozen=True)
 class Operands:
-    """Application of an op to balls: the argument of a rule, which computes the radii of the results.
+    """Application of an op to balls; a rule computes the radii of the results from it.
 
     Attributes:
         op: the op.

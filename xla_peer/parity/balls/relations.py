@@ -27,7 +27,10 @@ NONNEGATIVE = ops_with(Fact.NONNEGATIVE)
 
 
 def copies(operands: Operands) -> Copy | None:
-    """Return the ball from which the elements of the result are copied, with their positions; None if unknown."""
+    """Return the ball from which the result's elements are copied, and each element's position in that ball.
+
+    If the ball is unknown, return None.
+    """
     if len(operands.balls) != 1 or len(operands.results) != 1:
         return None
     (ball,) = operands.balls
