@@ -110,7 +110,7 @@ ROWS: EmitterRows = {
     ops.Log1p: AccurateFunction("log_plus_one", 1.92, 0.757),
     ops.Sqrt: AccurateFunction("sqrt", 0.5, 0.5),
     ops.Rsqrt: AccurateFunction("rsqrt", 1.49, 1.35),
-    ops.Cbrt: AccurateFunction("cbrt", 1.94, 0.548),
+    ops.Cbrt: AccurateFunction("cbrt", 1.94, 0.639),
     ops.Sin: AccurateFunction("sine", 1.49, 0.794, is_bounded=True),
     ops.Cos: AccurateFunction("cosine", 1.49, 0.812, is_bounded=True),
     ops.Tan: AccurateFunction("tan", 3.78, 2.12),

