@@ -219,7 +219,9 @@ def import_stablehlo(
         return program  # without an origin: the module has other arguments, calls Python, or needs several devices
     types = tuple(program.input_specs), tuple(program.output_specs)
     names = tuple(program.input_names), tuple(program.output_names)
-    origin = StableHloModule(contents, contents, "cpu", *types, *names, trusted=trusted)
+    origin = StableHloModule(
+        contents, contents, "cpu", *types, *names, trusted=trusted, drops_windows=drops_windows
+    )
     return replace(program, origin=origin)
 
 

@@ -36,6 +36,7 @@ class StableHloModule:
         plain_text: the module without locations, which `str(module)` returns.
         trusted: whether this process wrote the text, or the user declares it safe. MLIR handles trusted text in this
             process, and any other text in a separate process; see `lowering.guarded`.
+        drops_windows: whether a scatter ignores windows that are partly out of bounds; see `import_stablehlo`.
     """
 
     text: str = field(repr=False)
@@ -47,6 +48,7 @@ class StableHloModule:
     output_names: tuple[str, ...]
     guards: tuple[Guard, ...] = ()
     trusted: bool = False
+    drops_windows: bool = False
 
     @property
     def is_static(self) -> bool:

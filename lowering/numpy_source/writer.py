@@ -372,7 +372,8 @@ def regular(array: Any, kind: str) -> str:
     """
     if array.dtype.kind == "i" and array.ndim == 1 and array.size > 2:
         first = int(array[0])
-        if np.array_equal(array, np.arange(first, first + array.size)):
+        is_within = first + array.size <= np.iinfo(array.dtype).max
+        if is_within and np.array_equal(array, np.arange(first, first + array.size)):
             bounds = ([first] if first else []) + [first + array.size]
             return call("np.arange", *bounds, dtype=None if array.dtype == np.int64 else kind).text
     if array.ndim == 2 and min(array.shape) > 1 and array.dtype.kind in "bif":

@@ -223,7 +223,7 @@ def _bound(r: Reader, operation: Operation, axis: int, sizes: int) -> Any:
     if isinstance(declared, UpperBound):
         return declared.dim
     bound = range_of(r, piece_of(r, sizes, axis)[0]).high
-    if bound is None or (isinstance(bound, int) and bound > LARGEST_BOUND):
+    if bound is None or at_least(bound, LARGEST_BOUND + 1) is True:
         raise undecided(operation)
     return bound
 
@@ -366,7 +366,7 @@ def _padded_bound(
     extent = r.spec(x).shape[axis]
     low, high, interior = [range_of(r, piece_of(r, value, axis)[0]).high for value in amounts]
     bound = low + high + extent + dim_max(extent - 1, 0) * interior
-    if isinstance(bound, int) and bound > LARGEST_BOUND:
+    if at_least(bound, LARGEST_BOUND + 1) is True:
         raise undecided(operation)
     return bound
 

@@ -203,9 +203,9 @@ def _reduced(r: Reader, operation: Operation, operands: Sequence[int]) -> Range:
             total = _product(x, Range(0, count))
             return Range(_sum(total.low, initial.low), _sum(total.high, initial.high))
         case ("maximum",):
-            return _union(x, _maximum(x, initial))
+            return _union(x, initial, _maximum(x, initial))  # the initial value if an axis is empty
         case ("minimum",):
-            return _union(x, _minimum(x, initial))
+            return _union(x, initial, _minimum(x, initial))
         case _:
             return Range(None, None)
 

@@ -346,11 +346,11 @@ def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> An
     >>> setdiff1d([3, 1, 2], [2])
     array([1, 3])
     """
-    dtype = spec_of(as_operand(ar1)).dtype
-    x1, x2 = _as_sets("setdiff1d", ar1, ar2)
-    x1 = convert(x1 if assume_unique else unique(x1), dtype)
-    kept = np.flatnonzero(~np.isin(np.asarray(x1), np.asarray(x2)))
-    return take(x1, kept, axis=0)
+    _, x2 = _as_sets("setdiff1d", ar1, ar2)
+    x1 = ravel(as_operand(ar1)) if assume_unique else unique(ar1)
+    # Elements are compared in the common dtype, but the result consists of elements of ar1.
+    compared = np.asarray(convert(x1, spec_of(x2).dtype))
+    return take(x1, np.flatnonzero(~np.isin(compared, np.asarray(x2))), axis=0)
 
 
 def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Any:

@@ -186,6 +186,18 @@ def test_differences_of_sets_have_the_dtype_of_the_first() -> None:
     assert tnf.setdiff1d(np.float32([1, 2]), np.array([0.5])).dtype == np.float32
 
 
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [
+        (np.array([2**53 + 1]), np.array([0.5])),
+        (np.array([2**63 + 1, 3], np.uint64), np.array([-1])),
+    ],
+)
+def test_differences_of_sets_consist_of_elements_of_the_first(x: Any, y: Any) -> None:
+    """The common dtype, in which elements are compared, cannot represent all of them."""
+    np.testing.assert_array_equal(tnf.setdiff1d(x, y), np.setdiff1d(x, y))
+
+
 @pytest.mark.parametrize("fill", [None, 2])
 @pytest.mark.parametrize("x", [np.arange(12.0, dtype="f4").reshape(3, 4), K.astype("i2")[:3], K.astype("u1")[:3]], ids=["f4", "i2", "u1"])  # fmt: skip
 def test_indices_out_of_range_are_filled_as_in_jax(x: np.ndarray, fill: int | None) -> None:

@@ -277,6 +277,19 @@ def test_functions_of_matrices() -> None:
     assert (np.linalg.eigvals(root).real >= 0).all()
 
 
+def test_derivatives_of_functions_of_matrices() -> None:
+    a = np.array([[1.0, 2.0], [0.5, 3.0]])
+
+    def total(c: Any) -> Any:
+        return tnf.sum(tnf.linalg.funm(a, lambda x: tnf.exp(c * x)))
+
+    exact = np.sum(a @ scipy.linalg.expm(0.7 * a))
+    np.testing.assert_allclose(tnf.grad(total)(0.7), exact, rtol=1e-10)
+    # For equal eigenvalues the value is NaN, and so is the derivative.
+    gradient = tnf.grad(lambda x: tnf.sum(tnf.linalg.funm(x, tnf.exp)))(np.eye(2))
+    assert np.isnan(gradient).all()
+
+
 @pytest.mark.parametrize(
     "f",
     [

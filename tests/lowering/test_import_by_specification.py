@@ -281,6 +281,52 @@ def test_windows_of_scatters_partly_out_of_bounds(body: str, combine: Any, kind:
         np.testing.assert_array_equal(dropping.run(*arguments), whole)
 
 
+def test_derivatives_of_windows_partly_out_of_bounds() -> None:
+    text = """func.func @main(%x: tensor<3xf32>, %i: tensor<1xi32>, %u: tensor<2xf32>) -> tensor<3xf32> {
+      %y = "stablehlo.scatter"(%x, %i, %u) ({
+        ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+          %r = stablehlo.divide %b, %a : tensor<f32>
+          stablehlo.return %r : tensor<f32>
+      }) {scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [0],
+        scatter_dims_to_operand_dims = [0], index_vector_dim = 0>}
+        : (tensor<3xf32>, tensor<1xi32>, tensor<2xf32>) -> tensor<3xf32>
+      return %y : tensor<3xf32>
+    }"""
+    program = lowering.import_stablehlo(text)
+    x, index, updates = np.array([1, 2, 4], "f4"), np.array([2], "i4"), np.array([8, 7], "f4")
+    np.testing.assert_array_equal(program.run(x, index, updates), [1, 2, 2])
+    slope = tnf.grad(lambda u: tnf.sum(program.run(x, index, u)))(updates)
+    np.testing.assert_array_equal(slope, [0.25, 0])
+
+
+@pytest.mark.parametrize(
+    ("size", "error"), [(1, None), (0, None), (2, "dynamic_iota")], ids=["some", "none", "huge"]
+)
+def test_sizes_that_are_minima_of_data(size: int, error: str | None) -> None:
+    """A minimum of no elements is the initial value; a size whose bound is that of its dtype is refused."""
+    kind, initial = ("ui8", 300) if error is None else ("i32", 2147483647)
+    text = f"""func.func @main(%x: tensor<3x{kind}>, %k: tensor<i32>) -> tensor<?xi32> {{
+      %some = stablehlo.set_dimension_size %x, %k, dim = 0
+        : (tensor<3x{kind}>, tensor<i32>) -> tensor<?x{kind}, #stablehlo.bounds<3>>
+      %wide = stablehlo.convert %some
+        : (tensor<?x{kind}, #stablehlo.bounds<3>>) -> tensor<?xi32, #stablehlo.bounds<3>>
+      %first = stablehlo.constant dense<{initial}> : tensor<i32>
+      %least = stablehlo.reduce(%wide init: %first) applies stablehlo.minimum across dimensions = [0]
+        : (tensor<?xi32, #stablehlo.bounds<3>>, tensor<i32>) -> tensor<i32>
+      %sizes = stablehlo.reshape %least : (tensor<i32>) -> tensor<1xi32>
+      %y = stablehlo.dynamic_iota %sizes, dim = 0 : (tensor<1xi32>) -> tensor<?xi32>
+      return %y : tensor<?xi32>
+    }}"""
+    if error is not None:
+        with pytest.raises(tnf.errors.TenferroError, match=error):
+            lowering.import_stablehlo(text)
+        return
+    x = np.array([5, 9, 7], "u1")
+    expected = 5 if size else 300
+    y = lowering.import_stablehlo(text).run(x, np.array(size, "i4"))
+    np.testing.assert_array_equal(y, np.arange(expected))
+
+
 def test_scatters_within_bounds_have_no_margins() -> None:
     """JAX clips the indices of `vmap(dynamic_update_slice)`, so that each window is within bounds."""
     clipped = """%l = stablehlo.constant dense<0> : tensor<3x2xi32> %h = stablehlo.constant dense<2> : tensor<3x2xi32>

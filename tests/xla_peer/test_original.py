@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from jax import lax
 
 from lowering import import_stablehlo
 from lowering.mlir_bindings import parse_and_verify
 from tenferro.errors import PeerEndedError
-from xla_peer import XlaExecutor, check_parity
+from xla_peer import XlaExecutor, check_parity, export, from_jax, judge
 
 TEXT = """func.func public @main(%x: tensor<3xf64>) -> (tensor<3xf64>, tensor<2x3xf64>) {
   %0 = stablehlo.exponential %x : tensor<3xf64>
@@ -121,3 +122,23 @@ def test_an_ending_that_does_not_recur_is_said_to_come_from_outside(word: str) -
     assert (report.ended.how, report.ended.recurs, report.ended.op) == ("SIGKILL", False, "")
     assert "it did not end again on the same program" in str(report)
     assert "to do: check again" in str(report)
+
+
+def test_the_right_side_is_blamed_for_a_window_that_is_partly_out_of_bounds(tmp_path: Path) -> None:
+    """JAX ignores such a window as a whole, so the search must read the module of an artifact in the same way."""
+    numbers = lax.ScatterDimensionNumbers((0,), (), (0,))
+
+    def f(x: Any, index: Any, updates: Any) -> Any:
+        mode = lax.GatherScatterMode.FILL_OR_DROP
+        return 2 * lax.scatter(x, index, updates, numbers, mode=mode)
+
+    arguments = np.arange(6, dtype="f4"), np.array([5], "i4"), np.array([50, 60], "f4")
+    program = from_jax(f, *arguments)
+    assert program.origin is not None
+    assert program.origin.drops_windows
+    artifact = export(program, path=tmp_path / "scatter.mlir")
+    right = artifact.run(*arguments)
+    np.testing.assert_array_equal(right, 2 * arguments[0])
+    wrong = right.copy()
+    wrong[5] = 100
+    assert "wrong: b" in str(judge(artifact, arguments, [right], [wrong]))

@@ -114,7 +114,7 @@ class Contender:
             return self.other
         try:
             if is_artifact(self.other):
-                return import_stablehlo(self.other.module)
+                return import_stablehlo(self.other.module, drops_windows=True)
             return traced(self.other, *arguments)
         except Exception:
             return None  # functions of other packages may raise any exception when they are traced
@@ -177,7 +177,7 @@ def program_of_module(module: Any, arguments: Sequence[Any] = ()) -> GraphProgra
     if isinstance(module, GraphProgram):
         return module
     if is_artifact(module):
-        return import_stablehlo(module.module)
+        return import_stablehlo(module.module, drops_windows=True)
     return traced(module, *arguments) if callable(module) else import_stablehlo(module)
 
 

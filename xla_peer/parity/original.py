@@ -173,7 +173,7 @@ def _parting(
     module: StableHloModule, number: int, leaves: Sequence[Any], paths: NativeAndPeer
 ) -> tuple[GraphProgram, OutputParity] | None:
     """Cut a module after an operation, and return it as a program with the output that differs; None if none differs."""
-    part = import_stablehlo(module.until(number), trusted=module.trusted)
+    part = _cut(module, number)
     native, other = native_outputs(part, leaves), original_outputs(part, leaves, paths.peer)
     if other is None:
         return None
@@ -182,11 +182,18 @@ def _parting(
     return None if output is None else (part, output)
 
 
+def _cut(module: StableHloModule, number: int) -> GraphProgram:
+    """Cut a module after an operation, and return it as a program with the same meaning of scatters."""
+    return import_stablehlo(
+        module.until(number), trusted=module.trusted, drops_windows=module.drops_windows
+    )
+
+
 def _ended(
     module: StableHloModule, number: int, leaves: Sequence[Any], peer: Any
 ) -> tuple[GraphProgram, PeerEndedError] | None:
     """Cut a module after an operation, and return it as a program with the peer's ending; None if the peer runs it."""
-    part = import_stablehlo(module.until(number), trusted=module.trusted)
+    part = _cut(module, number)
     try:
         original_outputs(part, leaves, peer)
     except PeerEndedError as error:

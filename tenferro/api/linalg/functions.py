@@ -24,6 +24,7 @@ from tenferro.api.elementwise import (
     divide,
     equal,
     imag,
+    isnan,
     less,
     less_equal,
     logical_and,
@@ -55,7 +56,7 @@ from tenferro.api.padding import pad
 from tenferro.api.promotion import as_inexact, convert
 from tenferro.api.reductions import max as max_
 from tenferro.dims import is_static
-from tenferro.dispatch import as_operand, spec_of
+from tenferro.dispatch import as_operand, is_traced, spec_of
 from tenferro.errors import InvalidConfigError, NonStaticShapeError, ShapeError, UnsupportedError
 from tenferro.ext.lapack.families import Gees
 from tenferro.extension import apply
@@ -392,7 +393,8 @@ def funm(A: ArrayLike, func: Callable[[Any], Any], disp: bool = True) -> Any:  #
 
     Args:
         func: a scalar function, which is called on the array of eigenvalues and acts elementwise. A derivative needs a
-            function that can be traced.
+            function that can be traced. If it closes over a tensor, only the derivative with respect to that tensor is
+            defined.
         disp: must be True.
 
     Raises:
@@ -405,11 +407,18 @@ def funm(A: ArrayLike, func: Callable[[Any], Any], disp: bool = True) -> Any:  #
     Source: Golub and Van Loan, "Matrix Computations", algorithm 9.1.1.
     """
     refuse_estimate("funm", disp)
-    return _funm(of_static_order("funm", A), func)
+    x = of_static_order("funm", A)
+    # A custom derivative would not pass through tensors that the function closes over.
+    cells = [cell.cell_contents for cell in getattr(func, "__closure__", None) or ()]
+    return _by_schur(x, func) if any(map(is_traced, cells)) else _funm(x, func)
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(1,))
 def _funm(x: Tensor, func: Callable[[Any], Any]) -> Any:
+    return _by_schur(x, func)
+
+
+def _by_schur(x: Tensor, func: Callable[[Any], Any]) -> Any:
     t, z = schur(x, "complex")
     values = diagonal(t, 0, -2, -1)
     f = diagonal_matrix(convert(func(values), spec_of(t).dtype))
@@ -433,4 +442,6 @@ def _funm_jvp(func: Callable[[Any], Any], primals: Sequence[Any], tangents: Sequ
         y = matrix_transpose(solve(matrix_transpose(vectors), matrix_transpose(scaled)))
         return as_in(y, x)
 
-    return _funm(primals[0], func), jvp(by_eigenvectors, tuple(primals), tuple(tangents))[1]
+    y = _funm(primals[0], func)
+    tangent = jvp(by_eigenvectors, tuple(primals), tuple(tangents))[1]
+    return y, multiply(tangent, where(isnan(y), np.nan, 1.0))
