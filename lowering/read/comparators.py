@@ -21,7 +21,6 @@ from tenferro.errors import UnsupportedError
 from tenferro.ops import elementwise as el
 from tenferro.ops import reduction as re
 from tenferro.ops import structural as st
-from tenferro.ops.indexing import Gather
 from tenferro.ops.source import Iota
 from tenferro.types import DType, TensorSpec
 
@@ -250,8 +249,8 @@ def _by_network(r: Reader, block: Block, operands: list[int], axis: int, stable:
         )
     values = [*operands, r.apply_one(Iota(shape, axis, DType.I64))]
     for first, second in _rounds(extent):
-        low = [_gathered_slices(r, x, first, axis) for x in values]
-        high = [_gathered_slices(r, x, second, axis) for x in values]
+        low = [r.take(x, axis, r.constant(np.asarray(first, np.int64))) for x in values]
+        high = [r.take(x, axis, r.constant(np.asarray(second, np.int64))) for x in values]
         (swap,) = r.lifted(block, _paired(high[:-1], low[:-1]))
         if stable:
             (keeps,) = r.lifted(block, _paired(low[:-1], high[:-1]))
@@ -265,7 +264,7 @@ def _by_network(r: Reader, block: Block, operands: list[int], axis: int, stable:
         for x, a, b in zip(values, low, high, strict=True):
             new = (r.apply_one(el.Select(), swap, b, a), r.apply_one(el.Select(), swap, a, b))
             joined = r.apply_one(st.Concatenate(axis, 3), x, *new)
-            moved.append(_gathered_slices(r, joined, order, axis))
+            moved.append(r.take(joined, axis, r.constant(np.asarray(order, np.int64))))
         values = moved
     return values[:-1]
 
@@ -288,19 +287,3 @@ def _rounds(n: int) -> list[tuple[Any, Any]]:
             distance, q, remainder = q - p, q >> 1, p
         p >>= 1
     return rounds
-
-
-def _gathered_slices(r: Reader, x: int, places: Any, axis: int) -> int:
-    """Gather the slices of x along an axis at the constant indices `places`."""
-    shape = r.spec(x).shape
-    rank = len(shape)
-    op = Gather(
-        offset_dims=tuple([i for i in range(rank) if i != axis]),
-        collapsed_slice_dims=(axis,),
-        operand_batching_dims=(),
-        start_indices_batching_dims=(),
-        start_index_map=(axis,),
-        index_vector_dim=1,
-        slice_sizes=tuple([1 if i == axis else extent for i, extent in enumerate(shape)]),
-    )
-    return r.apply_one(op, x, r.constant(np.asarray(places, np.int64).reshape(-1, 1)))

@@ -44,7 +44,6 @@ from tenferro.errors import InvalidConfigError, UnsupportedError
 from tenferro.ops import elementwise as el
 from tenferro.ops import structural as st
 from tenferro.ops.dynamic import DynamicTruncate, PadToMatch
-from tenferro.ops.indexing import Gather
 from tenferro.ops.source import Iota, ShapeOf
 from tenferro.types import DType, TensorSpec
 
@@ -127,17 +126,7 @@ def _elements_at(r: Reader, x: int, axis: int, indices: int) -> int:
         none = (0,) * len(shape)
         edge = tuple([int(i == axis) for i in range(len(shape))])
         x = r.apply_one(st.Pad(none, edge, none), x, r.constant(0, r.spec(x).dtype))
-        shape = r.spec(x).shape
-    op = Gather(
-        offset_dims=tuple([i for i in range(len(shape)) if i != axis]),
-        collapsed_slice_dims=(axis,),
-        operand_batching_dims=(),
-        start_indices_batching_dims=(),
-        start_index_map=(axis,),
-        index_vector_dim=1,
-        slice_sizes=tuple([1 if i == axis else extent for i, extent in enumerate(shape)]),
-    )
-    return r.apply_one(op, x, indices)
+    return r.take(x, axis, indices)
 
 
 def _truncated(r: Reader, x: int, cuts: Mapping[int, int]) -> int:
@@ -187,13 +176,12 @@ def _declared_extents(
         return recorded.ravel().tolist()
     if not r.truncates:
         raise undecided(operation)
-    known = dict(extents or {})
     shape: list[Any] = []
     for axis, declared in enumerate(operation.spec.shape):
         if is_static(declared):
             shape.append(declared)
-        elif axis in known:
-            shape.append(known[axis])
+        elif extents is not None and axis in extents:
+            shape.append(extents[axis])
         else:
             piece, index = piece_of(r, sizes, axis)
             element = extents_of(r, piece)

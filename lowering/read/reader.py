@@ -16,6 +16,7 @@ from tenferro.errors import InvalidConfigError, ShapeError, TenferroError, Unsup
 from tenferro.ops import StdTensorOp
 from tenferro.ops.dynamic import PadToMatch
 from tenferro.ops.elementwise import Convert
+from tenferro.ops.indexing import Gather
 from tenferro.ops.structural import BroadcastInDim, Reshape, Slice, Transpose
 from tenferro.program import ProgramBuilder, SourceLine, Subprogram
 from tenferro.types import DType, TensorSpec
@@ -400,6 +401,20 @@ class Reader:
         limits = [limit if i == axis else extent for i, extent in enumerate(shape)]
         strides = [stride if i == axis else 1 for i in range(len(shape))]
         return self.apply_one(Slice(tuple(starts), tuple(limits), tuple(strides)), value)
+
+    def take(self, value: int, axis: int, indices: int) -> int:
+        """Gather the slices of a value at a vector of indices along an axis; the indices are clamped."""
+        shape = self.spec(value).shape
+        op = Gather(
+            offset_dims=tuple([i for i in range(len(shape)) if i != axis]),
+            collapsed_slice_dims=(axis,),
+            operand_batching_dims=(),
+            start_indices_batching_dims=(),
+            start_index_map=(axis,),
+            index_vector_dim=1,
+            slice_sizes=tuple([1 if i == axis else extent for i, extent in enumerate(shape)]),
+        )
+        return self.apply_one(op, value, indices)
 
     def at_bound(self, value: int, axis: int) -> int:
         """Pad an axis whose extent depends on data with zeros, up to its bound; return any other value unchanged."""
