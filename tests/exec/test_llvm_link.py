@@ -221,7 +221,9 @@ def test_short_functions_run_without_passes(
 
 def test_the_second_call_of_a_step_waits_for_the_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(link, "_linked", lambda engine: engine)
-    monkeypatch.setattr(link.Linker, "_engine", lambda *_, **options: len if options else max)
+    monkeypatch.setattr(
+        link.Linker, "_engine", lambda _, module, is_optimised: max if is_optimised else len
+    )
     linker = link.Linker()
     first, second = (link.LinkedFunction("test", Module(["line"], {}), linker) for _ in range(2))
     # Two steps with equal code run once each, without the passes.

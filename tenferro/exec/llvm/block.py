@@ -9,7 +9,7 @@ import numpy as np
 
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.kernels.matrix_view import Axes
-from tenferro.exec.layout import dense
+from tenferro.exec.layout import dense, in_memory
 from tenferro.exec.llvm.compiled import (
     CompiledFunction,
     Interpreted,
@@ -19,7 +19,7 @@ from tenferro.exec.llvm.compiled import (
 from tenferro.exec.llvm.control import Emitter
 from tenferro.exec.llvm.link import Linker, Processor
 from tenferro.exec.llvm.loop import MAX_TEXT_LINES
-from tenferro.exec.llvm.tensor import Body, Memory, transposed_spec
+from tenferro.exec.llvm.tensor import Body, Memory
 from tenferro.exec.planned import Block
 from tenferro.program import GraphProgram
 
@@ -74,11 +74,11 @@ class CompiledBlock(CompiledFunction):
             if slot in axes
         ])  # fmt: skip
         outputs = zip(program.output_slots, self.outputs, strict=True)
-        in_memory = [transposed_spec(x, axes.get(slot, range(x.rank))) for slot, x in outputs]
-        self._results = [(spec.shape, spec.dtype.dtype) for spec in in_memory]
+        forms = [in_memory(x, axes.get(slot, tuple(range(x.rank)))) for slot, x in outputs]
+        self._results = [(shape, dtype) for shape, dtype, _ in forms]
         self._result_axes = tuple([
-            (number, tuple(np.argsort(axes[slot]).tolist()))
-            for number, slot in enumerate(program.output_slots)
+            (number, inverse)
+            for number, (slot, (*_, inverse)) in enumerate(zip(program.output_slots, forms, strict=True))
             if slot in axes
         ])  # fmt: skip
 

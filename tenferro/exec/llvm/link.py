@@ -201,14 +201,7 @@ class Linker:
         Raises:
             NotCompiledError: LLVM fails.
         """
-
-        def linked() -> Callable[..., int | None]:
-            with self.log.attempt(kind), until_compiled():
-                function = _linked(self._engine(module))
-            self.log.count(kind)
-            return function
-
-        return self.functions.get(module.text, linked)
+        return self.functions.get(module.text, lambda: self._function(kind, module))
 
     def baseline(
         self, kind: str, module: Module, work: int | None
@@ -233,14 +226,18 @@ class Linker:
             return None
         if self.functions.find(module.text) is not None:
             return None
+        return self._baselines.get(
+            module.text, lambda: self._function(kind, module, is_optimised=False)
+        )
 
-        def linked() -> Callable[..., int | None]:
-            with self.log.attempt(kind), until_compiled():
-                function = _linked(self._engine(module, is_optimised=False))
-            self.log.count(kind)
-            return function
-
-        return self._baselines.get(module.text, linked)
+    def _function(
+        self, kind: str, module: Module, is_optimised: bool = True
+    ) -> Callable[..., int | None]:
+        """Compile and link a module, and count it in the executor's compile statistics."""
+        with self.log.attempt(kind), until_compiled():
+            function = _linked(self._engine(module, is_optimised))
+        self.log.count(kind)
+        return function
 
     def cache_clear(self) -> None:
         """Remove all functions from the cache; a function that is referenced elsewhere can still be called."""
