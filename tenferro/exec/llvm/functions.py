@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tenferro.exec.llvm import error_function as err
 from tenferro.exec.llvm import exponential as ex
@@ -17,7 +18,7 @@ from tenferro.exec.llvm import power, single
 from tenferro.exec.llvm import trigonometric as trig
 from tenferro.exec.llvm.code import Code, llvm_type
 from tenferro.exec.llvm.formula import Number, are_all
-from tenferro.exec.llvm.ir import Function, Instruction, Value, VectorType
+from tenferro.exec.llvm.ir import Declaration, Function, Instruction, Value, VectorType
 from tenferro.types import DType
 
 __all__ = ["FUNCTIONS", "SINGLE_ULPS", "call", "in_float64"]
@@ -79,18 +80,22 @@ PURE = "nounwind willreturn readnone"
 def call(code: Code, name: str, dtype: DType, *xs: Value) -> Value:
     """Write a call of the function with this name, and return its result; 16-bit floats are float32 in registers."""
     function = FUNCTIONS[name]
-    single = function.single if llvm_type(dtype) == "float" else None
-    symbol, write = f"tenferro_{name}{'_single' if single else ''}", single or function.double
+    is_single = function.single is not None and llvm_type(dtype) == "float"
     is_bounded = function.max_magnitude < math.inf
+    symbol = f"tenferro_{name}{'_single' if is_single else ''}"
+    several = f"{symbol}_{code.lanes}"
     if symbol not in code.functions:
-        code.functions[symbol] = (
-            _bounded(code, symbol, name, write, function.max_magnitude)
-            if is_bounded
-            else _defined(code, symbol, function.arity, " alwaysinline nounwind", write)
-        )
+        code.functions[symbol], declared = _definition(symbol, name, code.contracts)
+        code.declared |= declared
+        if is_bounded:
+            code.vector_functions[several], declared = _definition(
+                symbol, name, code.contracts, code.lanes
+            )
+            code.vector_functions |= declared
+            code.retained.append(several)
     work = len(code.functions[symbol].instructions)
     # By LLVM's vector function ABI, a vectorised loop calls this function of several lanes instead.
-    variant = f"_ZGV_LLVM_N{code.lanes}v_{symbol}({symbol}_{code.lanes})"
+    variant = f"_ZGV_LLVM_N{code.lanes}v_{symbol}({several})"
     attributes = f' "vector-function-abi-variant"="{variant}"' if is_bounded else ""
 
     def called(*numbers: Value) -> Value:
@@ -107,57 +112,60 @@ def in_float64(code: Code, dtype: DType, write: Callable[..., Value], *xs: Value
     return code.cast("fptrunc", y, "float")
 
 
-def _defined(
-    code: Code, name: str, arity: int, attributes: str, write: Callable[..., Number], lanes: int = 1
-) -> Function:
-    """Return the definition of a function of float64 whose instructions `write` writes.
+@lru_cache(maxsize=256)
+def _definition(
+    symbol: str, name: str, contracts: bool, lanes: int = 1
+) -> tuple[Function, dict[str, Declaration]]:
+    """Return the definition of an elementary function, and the declarations of the functions that it calls.
 
-    The functions that it calls are declared in the module of `code`.
+    A formula for arguments of limited magnitude is guarded. The definition calls the C library for larger arguments.
+    With several lanes, it calls the scalar definition for each lane if one of the arguments is larger.
 
     Args:
+        symbol: the name of the scalar definition; the formula for float32 is used if it ends in "_single".
         lanes: the number of lanes of the arguments and of the result.
     """
-    part, kind = Code(code.contracts), "double" if lanes == 1 else VectorType(lanes, "double")
-    parameters = tuple([Value(x, kind) for x in ("%x", "%y")[:arity]])
-    part.ret(write(*[Number(part, x) for x in parameters]).value)
-    declared = code.declared if lanes == 1 else code.vector_functions
-    declared |= part.declared
-    return Function(name, kind, parameters, part.region, part.entry, attributes, is_internal=True)
+    function = FUNCTIONS[name]
+    formula = function.single if symbol.endswith("_single") else function.double
+    assert formula is not None
+    part, kind = Code(contracts), "double" if lanes == 1 else VectorType(lanes, "double")
+    parameters = tuple([Value(x, kind) for x in ("%x", "%y")[: function.arity]])
+    arguments = [Number(part, x) for x in parameters]
+    is_bounded = function.max_magnitude < math.inf
+    if is_bounded:
+        result = _guarded(symbol, name, formula, arguments[0], function.max_magnitude)
+    else:
+        result = formula(*arguments).value
+    part.ret(result)
+    attributes = f" noinline {PURE}" if is_bounded else " alwaysinline nounwind"
+    full_name = symbol if lanes == 1 else f"{symbol}_{lanes}"
+    definition = Function(
+        full_name, kind, parameters, part.region, part.entry, attributes, is_internal=True
+    )
+    return definition, part.declared
 
 
-def _bounded(
-    code: Code, symbol: str, name: str, write: Callable[[Number], Number], max_magnitude: float
-) -> Function:
-    """Return a scalar function that computes a formula, or calls the C library for large arguments.
+def _guarded(
+    symbol: str, name: str, formula: Callable[..., Number], x: Number, max_magnitude: float
+) -> Value:
+    """Write the formula for arguments below `max_magnitude`, and calls of scalar functions for larger ones."""
+    part, kind = x.code, x.value.type
 
-    A second version, for several lanes, is added to the module, and vectorised loops call it. If one of its arguments
-    is large, it calls the scalar version for each lane.
-    """
-
-    def guarded(x: Number) -> Number:
-        part, kind = x.code, x.value.type
-        are_small = are_all(abs(x) < max_magnitude)
-        cell = part.name("cell", "ptr")
-        part.entry.append(Instruction("alloca", (), cell, kind))
-        part.branch(
-            are_small,
-            lambda: part.store_value(write(x).value, cell),
-            lambda: part.store_value(scalar(part, x.value), cell),
-        )
-        return Number(part, part.load_value(kind, cell))
-
-    def scalar(part: Code, x: Value) -> Value:
-        if not isinstance(x.type, VectorType):
-            return part.call(name, "double", [x])
-        y = Value("poison", x.type)
-        for lane in range(x.type.lanes):
-            y = part.insert(y, part.call_defined(symbol, "double", [part.extract(x, lane)]), lane)
+    def scalar() -> Value:
+        if not isinstance(kind, VectorType):
+            return part.call(name, "double", [x.value])
+        y = Value("poison", kind)
+        for lane in range(kind.lanes):
+            element = part.extract(x.value, lane)
+            y = part.insert(y, part.call_defined(symbol, "double", [element]), lane)
         return y
 
-    def definition(symbol: str, lanes: int) -> Function:
-        return _defined(code, symbol, 1, f" noinline {PURE}", guarded, lanes)
-
-    several = f"{symbol}_{code.lanes}"
-    code.vector_functions[several] = definition(several, code.lanes)
-    code.retained.append(several)
-    return definition(symbol, 1)
+    are_small = are_all(abs(x) < max_magnitude)
+    cell = part.name("cell", "ptr")
+    part.entry.append(Instruction("alloca", (), cell, kind))
+    part.branch(
+        are_small,
+        lambda: part.store_value(formula(x).value, cell),
+        lambda: part.store_value(scalar(), cell),
+    )
+    return part.load_value(kind, cell)

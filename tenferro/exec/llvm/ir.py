@@ -203,7 +203,11 @@ class Function:
         return [*self.entry, *self.body]
 
     def __str__(self) -> str:
-        """Return the definition as LLVM's text."""
+        return self.text
+
+    @cached_property
+    def text(self) -> str:
+        """LLVM's text of the definition."""
         linkage = "internal " if self.is_internal else ""
         parameters = ", ".join([
             f"{x.type}{' noalias' if x.type == 'ptr' else ''} {x}" for x in self.parameters
