@@ -131,7 +131,7 @@ def import_stablehlo(
     trusted = trusted or getattr(module, "trusted", False) is True
     has_mlir = is_jaxlib_installed()
     contents, elements = _contents_and_elements(module, trusted, has_mlir)
-    if has_mlir and isinstance(contents, str) and _OWN_READER.search(contents):
+    if has_mlir and isinstance(contents, str) and _needs_own_parser(contents):
         (contents, elements), has_mlir = _contents_and_elements(module, trusted, False), False
     is_apart = isinstance(contents, MappedBytes) or bool(elements)
     # A text with resources is parsed in another process, because MLIR renames a resource whose name an earlier
@@ -234,6 +234,16 @@ _OWN_READER = re.compile(
 MLIR would lose digits, because it prints quantisation scales with seven digits only. jaxlib lacks the dialects of the
 reference interpreter, and its older releases lack some operations.
 """
+_OWN_WORDS = (
+    "!quant.", "has_dynamic_root", "check.expect_", "interpreter.", "chlo.mulhi", "stablehlo.dynamic_conv(",
+    "replica_group_mesh_axes", "stablehlo.collective_reduce", "WEAKORDER", "stablehlo.square"
+)  # fmt: skip
+"""Substrings, one of which every match of `_OWN_READER` contains; they are found sooner than a match."""
+
+
+def _needs_own_parser(text: str) -> bool:
+    """Return whether `lowering.syntax` must read a text even if jaxlib is installed."""
+    return any([word in text for word in _OWN_WORDS]) and _OWN_READER.search(text) is not None
 
 
 @dataclass(frozen=True)
@@ -284,7 +294,7 @@ def import_values(
     if isinstance(contents, bytes):
         raise UnsupportedError("values of bytecode have names only in MLIR's text: install jaxlib")
     contents = _without_locations(contents)
-    read = _tree(contents, trusted, has_mlir and not _OWN_READER.search(contents), {})
+    read = _tree(contents, trusted, has_mlir and not _needs_own_parser(contents), {})
     tree = without_tuples(without_scalars(without_quantized_types(read)))
     entry, written = _entry(tree, "main"), _entry(read, "main").body.operations
     own = {number for operation in written for number in operation.results}
@@ -431,11 +441,13 @@ def _tree(
     has_mlir: bool,
     elements: Mapping[str, memoryview],
 ) -> ModuleTree:
-    """Parse a module by MLIR if `has_mlir`, else by `lowering.syntax`.
+    """Parse a module by MLIR in a worker process, or by `lowering.syntax`.
 
-    `lowering.syntax` always parses bytecode of large files, because it can read a file in pieces.
+    Without MLIR, `lowering.syntax` parses every module. It always parses bytecode of large files, because it can read a
+    file in pieces, and trusted text, because it is faster than MLIR's Python bindings.
     """
-    if not has_mlir or isinstance(contents, MappedBytes):
+    is_trusted_text = trusted and isinstance(contents, str)
+    if not has_mlir or is_trusted_text or isinstance(contents, MappedBytes):
         return read_module(contents, elements)
     return with_elements(perform("tree", contents, trusted=trusted), elements)
 
