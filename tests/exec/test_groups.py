@@ -13,7 +13,7 @@ from tenferro import costs
 from tenferro.dispatch import apply_one
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.kernels.copying import Dense
-from tenferro.exec.layout import common_axes, layout_of
+from tenferro.exec.layout import Layout, common_axes, layout_of, row_major
 from tenferro.exec.llvm.folding import BLOCK_TERMS
 from tenferro.exec.llvm.link import Linker, is_installed
 from tenferro.exec.plan import group, tiling
@@ -587,6 +587,14 @@ def test_views_of_tiles_have_the_layout_of_numpys(
 )  # fmt: skip
 def test_tiles_fit_in_the_cache(lead: int, shape: tuple[int, ...], height: int) -> None:
     assert tiled(group_of(lead, shape), []).require_tiling().height == height
+
+
+def test_a_large_group_has_a_tile_for_each_of_sixteen_threads() -> None:
+    """A broadcast operand prevents merging the first axes, so that a row may be large."""
+    mask = Layout((16, 8, 64, 64), (0, 0, 64, 1))
+    op = replace(group_of(4, mask.shape, 2), cost=1e6)
+    tiling = tiled(op, [mask, row_major(mask.shape)]).require_tiling()
+    assert (tiling.is_parallel, tiling.rows, tiling.height) == (True, 16, 1)
 
 
 @needs_llvmlite

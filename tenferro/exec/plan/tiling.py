@@ -23,6 +23,8 @@ TILE_BYTES = costs.CACHE
 """Maximum size in bytes of a tile of a value with the widest dtype; threads share the tiles."""
 TOTAL_TILES = 8
 """Factor by which tiles of a group with totals are larger, because there is an additional call for each tile."""
+MIN_TILES = 16
+"""Minimum number of tiles that threads share, so that as many cores can take part."""
 
 
 def tile_groups(program: ExecProgram) -> ExecProgram:
@@ -75,26 +77,33 @@ class _Layouts:
 def tiled(op: Fused, operands: Sequence[Layout]) -> Fused:
     """Return the fused group with a tiling for operands with these layouts."""
     lead, rank = op.lead, len(op.shape)
-    rows = tuple(range(rank))
+    in_order = tuple(range(rank))
     axes = common_axes(operands, rank)
-    perm = () if axes == rows or lead < rank else axes
+    perm = () if axes == in_order or lead < rank else axes
     views = [each.transposed(perm) if perm else each for each in operands]
     is_merged = all([view.merges(lead) for view in views])
     merged = lead if is_merged else 1
-    shape = [op.shape[axis] for axis in perm or rows]
+    shape = [op.shape[axis] for axis in perm or in_order]
+    rows = prod(shape[:merged])
+    is_parallel = op.cost * op.widest / 8 * costs.COMPILED >= costs.MIN_PARALLEL_COST
     size = TILE_BYTES * (TOTAL_TILES if op.totals else 1)
+    height = max(1, size // (op.widest * max(prod(shape[merged:]), 1)))
+    if (
+        is_parallel and not op.totals
+    ):  # a thread computes all its tiles in one call, so small tiles cost nothing
+        height = min(height, -(-rows // MIN_TILES))
     tiling = Tiling(
         operands=tuple(operands),
         lead=1 if is_merged else lead,
         perm=perm,
         merged=merged,
-        rows=prod(shape[:merged]),
-        height=max(1, size // (op.widest * max(prod(shape[merged:]), 1))),
-        is_parallel=op.cost * op.widest / 8 * costs.COMPILED >= costs.MIN_PARALLEL_COST,
+        rows=rows,
+        height=height,
+        is_parallel=is_parallel,
     )
     arrays = zip(operands, op.body.input_types, strict=True)
-    in_order = [_read_in_order(tiling, x, spec.dtype.itemsize) for x, spec in arrays]
-    return replace(op, tiling=replace(tiling, operands=tuple(in_order)))
+    read = [_read_in_order(tiling, x, spec.dtype.itemsize) for x, spec in arrays]
+    return replace(op, tiling=replace(tiling, operands=tuple(read)))
 
 
 def _read_in_order(tiling: Tiling, layout: Layout, itemsize: int) -> Layout:
