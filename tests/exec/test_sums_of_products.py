@@ -17,7 +17,8 @@ import tenferro as tnf
 from tenferro.exec.attempts import CompileLog, NotCompiledError
 from tenferro.exec.kernels import matrix_product, sums_of_products
 from tenferro.exec.kernels.convolution import ConvolutionFunction
-from tenferro.exec.kernels.sums_of_products import DirectSums
+from tenferro.exec.kernels.sums_of_products import DirectSum
+from tenferro.exec.kernels.window_products import WindowProducts
 from tenferro.exec.kernels.windows import Window
 from tenferro.exec.llvm import link
 from tenferro.exec.llvm.link import Linker, Processor, is_installed, processor
@@ -82,6 +83,19 @@ def contiguous(random: Random, rng: Any) -> tuple[Any, Any]:
     return np.ascontiguousarray(x[:, :channels]), np.ascontiguousarray(w[:, :channels])
 
 
+def are_direct(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Return a list to which each later convolution adds whether compiled code computes it."""
+    used, plan = list[bool](), WindowProducts.plan
+
+    def recorded(*args: Any) -> Any:
+        result = plan(*args)
+        used.append(isinstance(result, DirectSum))
+        return result
+
+    monkeypatch.setattr(WindowProducts, "plan", recorded)
+    return used
+
+
 @pytest.mark.parametrize("make", [image, contiguous])
 @pytest.mark.parametrize("how", [processor, narrow])
 def test_random_sums(
@@ -89,9 +103,7 @@ def test_random_sums(
 ) -> None:
     """Results must have the same bits with one thread and with two, also in memory that held other values before."""
     random, rng = Random(7), np.random.default_rng(7)
-    machine, memory, used = compiled(how()), Pool(1 << 24), list[bool]()
-    write = DirectSums.write
-    monkeypatch.setattr(DirectSums, "write", lambda *args: used.append(write(*args)) or used[-1])
+    machine, memory, used = compiled(how()), Pool(1 << 24), are_direct(monkeypatch)
     monkeypatch.setattr(matrix_product, "block_count", lambda *_: 2)
     for _ in range(7):
         x, w = make(random, rng)
@@ -135,9 +147,7 @@ def test_axes_without_strides(
 
     Padding and dilation of such an axis must be right.
     """
-    random, rng, used = Random(1), np.random.default_rng(1), list[bool]()
-    write = DirectSums.write
-    monkeypatch.setattr(DirectSums, "write", lambda *args: used.append(write(*args)) or used[-1])
+    random, rng, used = Random(1), np.random.default_rng(1), are_direct(monkeypatch)
     x, w = image(rng), rng.standard_normal((16, 5, 3, 2))
     op = replace(standard(random, x, w), padding=padding, lhs_dilation=holes, rhs_dilation=(1, 2))
     assert x.strides[1] == x.itemsize
@@ -273,9 +283,7 @@ def test_pointwise_kernels_are_read_without_a_copy(monkeypatch: pytest.MonkeyPat
     op = replace(
         standard(Random(0), x, w), window_strides=(1, 2), padding=((0, 1), (1, 0)), rhs_dilation=(1, 1)
     )  # fmt: skip
-    written: list[bool] = []
-    write = DirectSums.write
-    monkeypatch.setattr(DirectSums, "write", lambda *args: written.append(write(*args)) or written[-1])  # fmt: skip
+    written = are_direct(monkeypatch)
     for threads in (1, 2):
         resources = Resources(Workers(threads), sums=compiled(processor()).function)
         run = ConvolutionFunction(op, resources)

@@ -23,7 +23,7 @@ from tenferro import costs
 from tenferro.blas import NUMPYS
 from tenferro.exec.kernels.kernel import Array, Kernel
 from tenferro.exec.kernels.matrix_product import workers_for
-from tenferro.exec.kernels.sums_of_products import channels_last
+from tenferro.exec.kernels.sums_of_products import DirectSum, channels_last
 from tenferro.exec.kernels.window_products import WindowProducts, scatter_products
 from tenferro.exec.kernels.windows import (
     Window,
@@ -97,7 +97,7 @@ def _write(convolution: ConvolutionFunction, x: Array, w: Array, out: Array) -> 
     The axes are n for the batch, c for channels, o for outputs, and s, k and p for spatial positions of the input, the
     kernels and the result.
     """
-    window, direct = convolution.window, convolution.products.direct
+    window = convolution.window
     if not out.size or not x.size or not w.size:
         out[...] = 0
         return
@@ -109,8 +109,11 @@ def _write(convolution: ConvolutionFunction, x: Array, w: Array, out: Array) -> 
     scatters = has_few_outputs and 1 < prod(w.shape[2:]) <= prod(out.shape[2:])
     scatters &= not is_strided and not is_grouped
     has_phases = is_dilated and not is_strided and max(window.rhs_dilation) <= 1
-    if scatters and not is_dilated and direct is not None and direct.write(window, x, w, out):
-        return
+    if scatters and not is_dilated:
+        plan = convolution.products.plan(window, x, w, out)
+        if isinstance(plan, DirectSum):
+            plan.write(x, w, out)
+            return
     skips_zeros = (scatters or has_phases) and _may_skip_zeros(w)
     if skips_zeros and scatters:
         scatter_products(window, x, w, out, convolution.resources)
@@ -141,7 +144,7 @@ def _write_phases(convolution: ConvolutionFunction, x: Array, w: Array, out: Arr
             window.lhs_dilation, out.shape[2:], window.padding, strict=True
         )
     ]
-    if convolution.products.direct is not None and x.ndim == 4 and not is_channels_last(x):
+    if convolution.resources.sums is not None and x.ndim == 4 and not is_channels_last(x):
         x = channels_last(x)  # converted here once, instead of once per phase
     ones, every = (1,) * len(axes), (slice(None), slice(None))
     for phase in product(*axes):

@@ -5,6 +5,7 @@ An image is copied if it is padded or if its channels are not contiguous. Compil
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -16,10 +17,9 @@ from tenferro.exec.kernels.windows import Window, padded_bytes, padding_function
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.sum_of_products import ONE_IMAGE, CompiledSum, SumOfProducts
 from tenferro.exec.runtime.threads import even_ranges
-from tenferro.program import BoundedCache
 from tenferro.types import DType
 
-__all__ = ["MAX_PLANS", "DirectSums", "channels_last"]
+__all__ = ["DirectSum", "channels_last", "direct_sum"]
 
 TASKS = 6
 """Maximum number of parts of a result, each computed by one call of the compiled function."""
@@ -39,38 +39,31 @@ OUTPUTS_LAST = 2, 3, 1, 0
 """Permutation of kernels [o, c, k..] that makes the outputs contiguous for vector instructions."""
 MIN_PLACES = 128
 """Minimum number of windows for which images without contiguous channels are copied and summed by compiled code."""
-MAX_PLANS = 16
-"""Maximum number of plans per convolution; each layout of a group or phase needs one."""
 
 
-class DirectSums:
-    """Writer of convolutions by compiled code, with a cache of plans for the shapes and strides of arrays."""
+def direct_sum(
+    window: Window, x: Array, w: Array, out: Array, resources: Resources
+) -> DirectSum | None:
+    """Return the compiled convolution of arrays with these shapes and strides.
 
-    def __init__(self, resources: Resources) -> None:
-        self.resources = resources
-        self._plans: BoundedCache[tuple[_ImagePlan, CompiledSum] | None] = BoundedCache(MAX_PLANS)
+    It is None if it is not supported, if BLAS is expected to be faster, or if no code is compiled.
+    """
+    plan, sums = _planned(window, x, w, out), resources.sums
+    function = None if plan is None or sums is None else sums(plan.sums, plan.multiplications)
+    return None if plan is None or function is None else DirectSum(plan, function, resources)
 
-    def write(self, window: Window, x: Array, w: Array, out: Array) -> bool:
-        """Write the convolution of x [n, c, s..] with kernels [o, c, k..] to out [n, o, p..]; return whether it could.
 
-        If it returns False, out is unchanged.
-        """
-        key = window, x.shape, x.strides, w.shape, w.strides, out.strides
-        compiled = self._plans.get(key, lambda: self._compiled(window, x, w, out))
-        if compiled is None:
-            return False
-        plan, function = compiled
-        plan.run(function, self.resources, x, w, out)
-        return True
+@dataclass(frozen=True)
+class DirectSum:
+    """Compiled convolution, with its plan."""
 
-    def _compiled(
-        self, window: Window, x: Array, w: Array, out: Array
-    ) -> tuple[_ImagePlan, CompiledSum] | None:
-        plan, sums = _planned(window, x, w, out), self.resources.sums
-        if plan is None or sums is None:
-            return None
-        function = sums(plan.sums, plan.multiplications)
-        return None if function is None else (plan, function)
+    plan: _ImagePlan
+    compiled: CompiledSum
+    resources: Resources
+
+    def write(self, x: Array, w: Array, out: Array) -> None:
+        """Write the convolution of x [n, c, s..] with kernels w [o, c, k..] to out [n, o, p..]."""
+        self.plan.run(self.compiled, self.resources, x, w, out)
 
 
 def channels_last(x: Array, into: Any = None) -> Array:

@@ -13,7 +13,7 @@ import numpy as np
 from tenferro import costs
 from tenferro.exec.kernels.kernel import Array
 from tenferro.exec.kernels.matrix_product import AxisGroups, Product, scratch, workers_for
-from tenferro.exec.kernels.sums_of_products import MAX_PLANS, DirectSums
+from tenferro.exec.kernels.sums_of_products import DirectSum, direct_sum
 from tenferro.exec.kernels.windows import Window, padded_bytes, padding_function, window_view
 from tenferro.exec.layout import by_stride
 from tenferro.exec.runtime.resources import Resources
@@ -24,19 +24,22 @@ __all__ = ["WindowProducts", "scatter_products"]
 
 BLOCK_BYTES = 2 * costs.CACHE
 """Size in bytes of a block of windows, which is copied and then multiplied."""
+MAX_PLANS = 16
+"""Maximum number of plans per convolution; each layout of a group or phase needs one."""
 
 
 class WindowProducts:
-    """Writer of convolutions as products, with a cache of plans for the shapes and strides of arrays.
-
-    Attributes:
-        direct: the writer by compiled code; None if no code is compiled.
-    """
+    """Writer of convolutions as products, with a cache of plans for the shapes and strides of arrays."""
 
     def __init__(self, resources: Resources) -> None:
         self.resources = resources
-        self.direct = None if resources.sums is None else DirectSums(resources)
-        self._plans: BoundedCache[_WindowProduct] = BoundedCache(MAX_PLANS)
+        self._plans: BoundedCache[DirectSum | _WindowProduct] = BoundedCache(MAX_PLANS)
+
+    def plan(self, window: Window, x: Array, w: Array, out: Array) -> DirectSum | _WindowProduct:
+        """Return the convolution of non-empty arrays with these shapes and strides."""
+        key = window, x.shape, x.strides, w.shape, w.strides, out.strides
+        arguments = window, x, w, out, self.resources
+        return self._plans.get(key, lambda: direct_sum(*arguments) or _WindowProduct(*arguments))
 
     def write(self, window: Window, x: Array, w: Array, out: Array) -> None:
         """Write the convolution of x [n, c, s..] with kernels [o, c, k..] to out [n, o, p..]."""
@@ -45,11 +48,7 @@ class WindowProducts:
         if not x.size or not w.size:
             out[...] = 0
             return
-        if self.direct is not None and self.direct.write(window, x, w, out):
-            return
-        key = window, x.shape, x.strides, w.shape, w.strides, out.strides
-        plan = self._plans.get(key, lambda: _WindowProduct(window, x, w, out, self.resources))
-        plan.write(x, w, out)
+        self.plan(window, x, w, out).write(x, w, out)
 
 
 class _WindowProduct:
