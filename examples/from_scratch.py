@@ -316,7 +316,7 @@ class Program:
 
 
 def compile(fn: Callable[..., Any], *shapes: Shape) -> Program:
-    """Trace `fn` once; keep the nodes that its results depend on, which one backward loop collects."""
+    """Trace `fn` once; one backward loop collects the nodes on which the results depend."""
     graph = Graph()
     inputs = [graph.input(shape) for shape in shapes]
     results = fn(*inputs)

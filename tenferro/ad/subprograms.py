@@ -52,7 +52,7 @@ def residuals(
 
 
 def stored(graph: Graph, saved: Sequence[int], results: Iterable[int]) -> list[int]:
-    """Return the residuals under the names by which a forward sub-program returns them.
+    """Return the values that a forward sub-program returns as the residuals.
 
     A residual that only marks read, and that no mark differentiates, is returned through `StopGradient`. An example is
     a factor of a matrix that the solver of `custom_linear_solve` uses. The second derivative does not follow it, and

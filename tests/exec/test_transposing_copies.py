@@ -30,7 +30,7 @@ DTYPES = ("int8", "float16", "float32", "float64", "complex128")
 
 
 class Recording(TransposingCopies):
-    """Transposing copies that record the transpositions for which code was requested."""
+    """Subclass of `TransposingCopies` that records the transpositions for which code was requested."""
 
     requests: tuple[Transposition, ...] = ()
 

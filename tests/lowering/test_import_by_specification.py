@@ -303,7 +303,7 @@ def test_derivatives_of_windows_partly_out_of_bounds() -> None:
     ("size", "error"), [(1, None), (0, None), (2, "dynamic_iota")], ids=["some", "none", "huge"]
 )
 def test_sizes_that_are_minima_of_data(size: int, error: str | None) -> None:
-    """A minimum of no elements is the initial value; a size whose bound is that of its dtype is refused."""
+    """The minimum of no elements must be the initial value. If it is the largest int32, it bounds no size: an error."""
     kind, initial = ("ui8", 300) if error is None else ("i32", 2147483647)
     text = f"""func.func @main(%x: tensor<3x{kind}>, %k: tensor<i32>) -> tensor<?xi32> {{
       %some = stablehlo.set_dimension_size %x, %k, dim = 0

@@ -59,7 +59,7 @@ def read(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any
 def program_of(
     read: Any, operation: str, result: str = "tensor<4x3xf32>", **options: Any
 ) -> tnf.GraphProgram:
-    """Import a function of the shard of one device. There are two replicas, each of two partitions."""
+    """Import a function that each device applies to its shard. There are two replicas, each of two partitions."""
     text = (
         f"func.func @main(%x: tensor<4x3xf32>) -> {result} {{ {operation} return %y : {result} }}"
     )

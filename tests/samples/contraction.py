@@ -173,7 +173,7 @@ def convolve(op: Any, x: Array, kernel: Array, dtype: DType, label: str) -> OpSa
 def _source(op: Any, x: Array, place: list[int], k: tuple[int, ...]) -> list[int] | None:
     """Return the position in x that an output reads for a position of the kernel.
 
-    The result is None if it is in the padding or in a hole.
+    The result is None if the position is in the padding, or is a zero that dilation inserts.
     """
     source = []
     for d, (p, j) in enumerate(zip(place, k, strict=True)):
