@@ -826,4 +826,4 @@ CHECKS: Mapping[str, Check] = {
         for name in names.split()
     },
 }
-"""Checks by operation name; elementwise operations are checked by `elementwise` in addition."""
+"""Checks by operation name; `elementwise` also checks elementwise operations."""

@@ -300,7 +300,7 @@ def nanpercentile(
 def _nan_quantile(
     name: str, a: ArrayLike, q: ArrayLike, axis: Axis, out: None, method: str, keepdims: bool, weights: None
 ) -> Any:  # fmt: skip
-    """Compute quantiles of the elements that are not NaN. They are the first elements in ascending order."""
+    """Compute quantiles of the elements that are not NaN, which come first in ascending order."""
     refuse(name, "weights", weights)
     ordered, fractions, keepdims_shape = _quantile_operands(name, a, q, axis, out, method)
     dtype, rest = spec_of(fractions).dtype, ordered.shape[:-1]
@@ -777,7 +777,8 @@ def bincount(
         weights: a weight for each element. y[k] is then the sum of the weights of the elements k, and is
             differentiable.
         minlength: the minimum length of the result.
-        length: the exact length of the result. Larger elements are not counted. It is required if x is traced.
+        length: the exact length of the result; elements from `length` on are not counted. The argument is required if x
+        is traced.
 
     Raises:
         DTypeError: the elements are not integers.

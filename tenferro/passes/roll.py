@@ -46,7 +46,7 @@ MAX_EMBEDDED = 16
 PERIODS_PER_LENGTH = 8
 """Number of candidate periods to try for each length of repeated sequences; see `_periods`."""
 MAX_BOUNDS = 8
-"""Maximum number of times that a sequence of steps is shortened so that its external operands precede it."""
+"""Maximum number of times that a sequence of steps is shortened until all operands from outside precede it."""
 MAX_EXAMINED = 64
 """Maximum number of times that a step is examined, as an average over all steps. It bounds the time of the pass."""
 
@@ -269,8 +269,8 @@ def _longest(code: _Code, period: int, start: int, stop: int) -> _Stretch | None
     for a, b in sorted(parts, key=lambda part: part[0] - part[1]):
         if b - a - period < max(MIN_SAVED, 0 if best is None else best.saved + 1):
             break
-        # In the second iteration, an operand may be computed inside the stretch although the corresponding operand of
-        # the first iteration is external. This is possible if the operand is carried.
+        # The second iteration may read a value of the first iteration where the first reads a value from before the
+        # loop. Such an operand is carried.
         for carried in (period, 0):
             bounds = _bounded(operands, start, a, b, period, carried)
             stretch = None if bounds is None else _stretch(code, period, *bounds)

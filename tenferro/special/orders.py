@@ -61,14 +61,14 @@ def _reciprocal(series: Series) -> Series:
 
 
 def _times_order(series: Series, order: np.ndarray) -> Series:
-    """Multiply a series in the order by the order v itself, which is a linear function with slope 1."""
+    """Multiply a power series around the order v by the linear series v + t, where t is its variable."""
     result = series * order
     result[1:] += series[:-1]
     return result
 
 
 def _sine_and_cosine(order: np.ndarray, count: int) -> tuple[Series, Series]:
-    """Return the series of sin(pi v) and cos(pi v) in v. Their zeros are exact."""
+    """Return the power series of sin and cos of pi (v + t) in t. Zero coefficients at whole and half v are exact."""
     whole = np.round(order)
     flip = np.where(whole % 2 == 0, 1.0, -1.0)
     sine = flip * np.sin(np.pi * (order - whole))

@@ -791,7 +791,7 @@ def test_alternatives_hold_both_programs() -> None:
 def test_the_summary_of_values_that_cancel() -> None:
     """If values cancel to 0, their radius in ulps must be reported as finite.
 
-    It may exceed the largest float.
+    This number of ulps may exceed the largest float.
     """
     x = np.linspace(0.1, 2.0, 40).reshape(20, 2)
     for pair in x:

@@ -1,4 +1,4 @@
-"""Alignment of two programs: search backwards from differing outputs for the instructions that cause it."""
+"""Alignment of two programs: search backwards from differing outputs for the instructions that differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Derivatives of the contraction ops. They are bilinear; the transpose for either operand is again a contraction.
+"""Derivatives of the contraction ops. These ops are bilinear; the transpose for either operand is again a contraction.
 
 Source for convolution: Dumoulin and Visin, "A guide to convolution arithmetic", 2016. The feature group count and the
 batch group count are exchanged as in the transposes of JAX's `conv_general_dilated`.
