@@ -1,7 +1,7 @@
 """Compilations and memory of twelve processes that run the same compiled gradient.
 
-The constants of the program reach a process in one of three ways: they are sent to the process, read from a file, or
-mapped from a file that all processes share.
+There are three ways to pass the constants of the program to a process: send them, let the process read a file, or map a
+file that all processes share.
 
 python benchmarks/workers.py                       uses 64 MB of constants in 12 processes
 python benchmarks/workers.py --workers 4 --megabytes 16 --ways mapped

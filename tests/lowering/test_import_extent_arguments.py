@@ -515,7 +515,7 @@ def test_iota_whose_size_data_decide(read: Any) -> None:
 
 
 def test_a_broadcast_whose_size_data_decide(read: Any) -> None:
-    """#dynamic_broadcast_in_dim: an axis of the operand has the result's extent or is repeated; sum(c^2) has slope 2nc."""
+    """#dynamic_broadcast_in_dim: c is broadcast to n elements, so the gradient of their sum of squares is 2 n c."""
     body = (
         COUNT
         + "%b = stablehlo.dynamic_broadcast_in_dim %c, %n, dims = [] : (tensor<f32>, tensor<1xi32>) -> tensor<?xf32> "

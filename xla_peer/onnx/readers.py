@@ -1024,7 +1024,7 @@ A missing optional operand is passed as None, or omitted if no operand follows i
 
 
 def _identity(x: Any, largest: bool) -> Any:
-    """Return the largest number of x's dtype (the identity of a minimum), or else the least (of a maximum)."""
+    """Return the identity of a minimum in x's dtype, which is the largest number, or else that of a maximum."""
     kind = numpy_dtype(x)
     if kind.kind == "b":
         return largest
