@@ -213,7 +213,7 @@ def summary(rows: list[Row]) -> str:
     slowest = rows[later.index(max(later))].name
     return (
         f"A native function takes {first:.2f} of the time of `jax.jit` (jaxlib {version('jaxlib')}) to the first result, "
-        f"{processor:.2f} of its processor time, and {geometric_mean(later):.2f} of its time in later runs. These are "
+        f"{processor:.2f} of the processor time, and {geometric_mean(later):.2f} of the time in later runs. These are "
         f"geometric means of {len(rows)} rows; the largest ratio of later runs is {max(later):.2f} ({slowest})."
     )
 
