@@ -54,9 +54,9 @@ def residuals(
 def stored(graph: Graph, saved: Sequence[int], results: Iterable[int]) -> list[int]:
     """Return the values that a forward sub-program returns as the residuals.
 
-    A residual that only marks read, and that no mark differentiates, is returned through `StopGradient`. An example is
-    a factor of a matrix that the solver of `custom_linear_solve` uses. The second derivative does not follow it, and
-    its op may have no derivative.
+    If only marks read a residual, and no mark differentiates it, the residual is returned through `StopGradient`: a
+    second derivative then needs no derivative of the op that computes it. An example is a factor of a matrix that the
+    solver of `custom_linear_solve` uses.
 
     Args:
         results: the outputs of the linear part, which reads the residuals.

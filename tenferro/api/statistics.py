@@ -201,7 +201,7 @@ _PLACES: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType({
 def _averaged(position: Tensor) -> Any:
     """Return the position rounded up.
 
-    If it is an integer, return it plus one half, so that two elements are averaged.
+    If the position is an integer, add one half, so that two neighbouring elements are averaged.
     """
     return where(equal(position, floor(position)), add(position, 0.5), ceil(position))
 
@@ -387,7 +387,7 @@ def _weighted_quantile(
     x, w = (take_along_axis(values, order, axis=-1) for values in (x, w))
     shares = reductions.cumsum(w, -1)
     shares = divide(shares, shares[..., -1:])
-    # At fraction 0, the first elements are skipped if their weight is zero: -1 is below every fraction.
+    # The share -1, which is below every fraction, makes fraction 0 skip leading elements whose weight is zero.
     shares = where(equal(shares, 0.0), -1.0, shares)
     before = less(expand_dims(shares, -1), reshape(q, (-1,)))
     positions = reductions.sum(convert(before, DType.I64), axis=rank)

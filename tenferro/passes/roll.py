@@ -185,8 +185,8 @@ def _is_worth_it(
 ) -> bool:
     """Return whether a scan of independent iterations saves instructions.
 
-    Stacking an input slice and unstacking an output takes one instruction per value. No instruction is needed for
-    values that another scan stacks, or that a concatenation reads.
+    Each input slice takes an instruction that stacks it, and each output slice one that unstacks it. Values that
+    another scan stacks, or that a concatenation reads, take none.
     """
     outside: set[int] = set()
     outputs = set(code.program.output_slots)

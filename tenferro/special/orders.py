@@ -293,7 +293,7 @@ def _finite_product(first: Series, second: Series) -> Series:
 
 
 def _at_zero(name: str, n: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """Return the limits of the n-th derivatives in the order at x = 0; at v = 0 it is that of log(x / 2)^n."""
+    """Return the limits of the n-th derivatives in the order v at x = 0; for v = 0, the limit of log(x / 2)^n."""
     if name in "JI":
         pole = np.where(n % 2 == 1, -math.inf, math.inf)
         return np.where(v > 0, 0.0, np.where(v == 0, pole, math.nan))

@@ -1,7 +1,4 @@
-"""Compiled transposing copies must keep all elements, and write only whole cache lines, for blocks of any extents.
-
-Their blocks may have any extents.
-"""
+"""Compiled transposing copies must keep all elements, and write only whole cache lines, for blocks of any extents."""
 
 from __future__ import annotations
 

@@ -523,7 +523,7 @@ def test_a_carry_is_narrowed_once_it_has_grown_by_thousands_of_roundings() -> No
 def test_a_rotation_in_a_loop_grows_by_a_rounding_each_turn() -> None:
     """The bound must grow by one rounding per iteration.
 
-    With separate intervals for the two coordinates, it would be 10^8 times larger.
+    If the two coordinates had separate intervals, the bound would be 10^8 times larger.
     """
     cos, sin, iterations = 0.8, 0.6, 60
 
