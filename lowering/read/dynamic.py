@@ -168,7 +168,7 @@ def _declared_extents(
         extents: extents that are known without the operand, by axis.
 
     Raises:
-        UndecidedExtentError: sizes depend on data, and are not to be read from the declared type.
+        UndecidedExtentError: sizes depend on data, and `r.truncates` is false.
     """
     recorded = extents_of(r, sizes)
     if recorded is not None:

@@ -101,7 +101,7 @@ _TAKES_INDICES: Mapping[str, int] = {
 
 
 def indices(operation: Operation, operands: Sequence[Type]) -> Iterable[str]:
-    """Yield messages about values with the element type index, which few operations accept, and none returns."""
+    """Yield messages about values of element type `index`, which few operations accept and no operation returns."""
     if not operation.name.startswith(("chlo.", "stablehlo.")):
         return
     types = [*operands[: _TAKES_INDICES.get(operation.name)], *operation.types]
