@@ -297,7 +297,7 @@ class Writer:
         """Add a constant of rank 0, and return it."""
         return self.constant(np.asarray(number).astype(dtype.dtype))
 
-    # ---- operations that several families write ----------------------------------------------
+    # ---- operations that the emitters of several op families use -----------------------------
 
     def convert(self, x: Value, dtype: DType) -> Value:
         """Convert x to another element type; return x itself if it already has this type."""

@@ -597,7 +597,7 @@ def fixed(operation: Operation, operands: Sequence[Type], types: Types) -> Itera
 
 
 def stacked(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check the deprecated operation `broadcast`, which adds leading axes: the result's shape and the sizes."""
+    """Check the result's shape and the sizes of the deprecated operation `broadcast`, which adds leading axes."""
     sizes, kind, result = operation.attributes["broadcast_sizes"], operands[0], operation.types[0]
     if min(sizes, default=0) < 0:
         yield f"broadcast_sizes holds {min(sizes)}"
