@@ -5,9 +5,9 @@ python benchmarks/convert_memory.py --megabytes 2048 --sources tnf onnx
 python benchmarks/convert_memory.py --sources foreign-mlir  converts modules whose text contains the weights
 python benchmarks/convert_memory.py --write                 also writes the table to docs/travel.md
 
-Each conversion runs in a new process. Its peak is its maximum resident memory (VmHWM), minus the peak of converting a
-model with few weights. Pages of memory-mapped files count. A separate column has the peak of the child process that
-reads foreign modules.
+Each conversion runs in a new process. The peak of a conversion is the maximum resident memory (VmHWM) of this process,
+minus that of converting a small model. Pages of memory-mapped files count. A separate column has the peak of the child
+process that reads foreign modules.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def peaks(source: Path, output: str, *options: str) -> tuple[int, int]:
 
 
 def main() -> None:
-    """Measure the conversions between the chosen formats, and print a table of their peaks."""
+    """Convert models between the chosen formats, and print a table of the peak memory."""
     parser = argparse.ArgumentParser(description="Peak memory of conversions")
     parser.add_argument("--megabytes", type=int, default=512)
     parser.add_argument("--sources", nargs="*", default=[*SOURCES], choices=[*SOURCES])

@@ -1,13 +1,13 @@
 """Compilations and memory of twelve processes that run the same compiled gradient.
 
-The constants of the program reach a process in one of three ways. They are sent to it, read from a file by each
-process, or mapped from the file by all processes.
+There are three ways to pass the constants of the program to a process: send them, let the process read a file, or map a
+file that all processes share.
 
 python benchmarks/workers.py                       uses 64 MB of constants in 12 processes
 python benchmarks/workers.py --workers 4 --megabytes 16 --ways mapped
 
-Memory is read from /proc while all workers wait for each other. It is a worker's private memory, and its share of the
-shared memory.
+Memory is read from /proc while all workers wait for each other. The memory of a worker is its private memory plus its
+share of the shared memory.
 """
 
 from __future__ import annotations

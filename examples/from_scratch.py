@@ -214,12 +214,12 @@ def plus(a: Tensor | None, b: Tensor | None) -> Tensor | None:
 
 
 def times(a: Tensor | None, b: Tensor | None) -> Tensor | None:
-    """Return a * b, of which one is a tangent; None stands for a tangent that is zero."""
+    """Return a * b, where a or b is a tangent; None stands for a zero tangent."""
     return None if a is None or b is None else a * b
 
 
 def matmul(a: Tensor | None, b: Tensor | None) -> Tensor | None:
-    """Return a @ b, of which one is a tangent; None stands for a tangent that is zero."""
+    """Return a @ b, where a or b is a tangent; None stands for a zero tangent."""
     return None if a is None or b is None else a @ b
 
 
@@ -316,7 +316,7 @@ class Program:
 
 
 def compile(fn: Callable[..., Any], *shapes: Shape) -> Program:
-    """Trace `fn` once; keep the nodes that its results depend on, which one backward loop collects."""
+    """Trace `fn` once; one backward loop collects the nodes on which the results depend."""
     graph = Graph()
     inputs = [graph.input(shape) for shape in shapes]
     results = fn(*inputs)

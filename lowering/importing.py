@@ -632,8 +632,8 @@ def _with_extents(
 ) -> Reading:
     """Read a function whose shapes may depend on integer arguments.
 
-    If a shape operand is computed from something else than the shapes of arguments, the function is read again with all
-    small integer arguments as extents. A third reading then keeps only the arguments that determine shapes as extents.
+    If a shape operand depends on more than the shapes of arguments, the function is read again with all small integer
+    arguments as extents. A third reading then keeps only the arguments that determine shapes as extents.
     """
     try:
         return read(inputs)

@@ -307,7 +307,7 @@ def refined(text: str, types: Sequence[str]) -> str:
 
 
 def until(text: str, number: int) -> str:
-    """Cut a module's `main` after one of its operations, and return the results of this operation from it.
+    """Cut a module's `main` after one of its operations, so that `main` returns the results of this operation.
 
     Args:
         number: the number of the operation, counted from 0 among the operations of `main` that have results.

@@ -159,8 +159,8 @@ class Writer:
     ) -> Block:
         """Return a region with the operations that `write` adds, and with the values that it returns.
 
-        The function `write` is called with a writer of the region and the region's arguments. Its operations may also
-        use values of this writer.
+        The function `write` is called with a writer of the region and the region's arguments. The operations of the
+        region may also use values of this writer.
 
         Args:
             arguments: the names and types of the region's arguments.
@@ -297,7 +297,7 @@ class Writer:
         """Add a constant of rank 0, and return it."""
         return self.constant(np.asarray(number).astype(dtype.dtype))
 
-    # ---- operations that several families write ----------------------------------------------
+    # ---- operations that the emitters of several op families use -----------------------------
 
     def convert(self, x: Value, dtype: DType) -> Value:
         """Convert x to another element type; return x itself if it already has this type."""

@@ -87,16 +87,16 @@ WHILE_ITERATIONS = 16
 # ---- thresholds -----------------------------------------------------------------------------------
 
 MIN_PARALLEL_COST = 4 * WAKE
-"""Minimum serial time that threads share, in calls.
+"""Minimum serial time of work that is divided among threads, in units of a call.
 
-Two threads save half of it, which is twice the time to wake one.
+Two threads save half of this time, which is twice the time to wake a thread.
 """
 MIN_COMPILED_COST = GROUP_COMPILATION / (RUNS * (1 - COMPILED))
-"""Minimum time of a fused group to be compiled, in calls."""
+"""Minimum interpreted time of a fused group for the group to be compiled, in units of a call."""
 MIN_COMPILED_LOOP_COST = LOOP_COMPILATION / RUNS
-"""Minimum time of a loop to be compiled, in calls. The time of the compiled iterations is neglected."""
+"""Minimum interpreted time of a loop for the loop to be compiled, in units of a call."""
 MIN_BLOCK_GAIN, MIN_JIT_BLOCK_GAIN = BLOCK_COMPILATION / RUNS, BLOCK_COMPILATION / JIT_RUNS
-"""Minimum time that a compiled block must save in each run, in calls.
+"""Minimum time that a compiled block must save in each run, in units of a call.
 
 The first number is for an ordinary program, and the second is for a jitted function.
 """
@@ -108,7 +108,7 @@ class Cost(NamedTuple):
     """Time of an op that the interpreter runs step by step.
 
     Attributes:
-        calls: the fixed time, in calls. For a loop it is per iteration, and for an extension per matrix.
+        calls: the fixed time, in units of a call. For a loop it is per iteration, and for an extension per matrix.
         elements: the number of elements that the op processes in the time of a call.
         tiled: the size from which a single reduction is faster in tiles on threads than in NumPy, in units of
             `plan.group.MIN_REDUCED_BYTES`.
@@ -179,7 +179,7 @@ COSTS: Column[Cost] = Column(
 
 
 def estimated_cost(op: Any, operands: Types, results: Types) -> float:
-    """Return the estimated time of an op in the interpreter on one thread, in calls.
+    """Return the estimated time of an op in the interpreter on one thread, in units of a call.
 
     The number of elements is that of the largest operand or result. The time of a loop includes all iterations.
     """

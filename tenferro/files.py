@@ -27,8 +27,7 @@ def reading(path: Any) -> Generator[BinaryIO]:
 
     Raises:
         InvalidConfigError: `path` does not name a file; or it is a folder, a pipe, a device or a socket; or its name is
-            too long; or it is a circle of links.
-        OSError: the file does not exist, or may not be read.
+        too long; or it is a cycle of symbolic links. OSError: the file does not exist, or may not be read.
 
     >>> with reading(__file__) as file:
     ...     len(file.read(3))
@@ -71,8 +70,7 @@ def target_of(path: Any) -> Path:
 
     Raises:
         InvalidConfigError: `path` does not name a file; or it is a folder, a pipe, a device or a socket; or its name is
-            too long; or it is a circle of links.
-        PermissionError: the folder may not be read.
+        too long; or it is a cycle of symbolic links. PermissionError: the folder may not be read.
 
     >>> target_of("notes").name
     'notes'

@@ -132,9 +132,9 @@ def test_a_slow_start_is_no_silence_of_a_trial(
 def test_a_run_that_was_ended_goes_on_with_what_it_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If a line of the record is truncated, an interrupted run must repeat its trial.
+    """If a line of the record is truncated, a resumed run must repeat the trial of this line.
 
-    It must also repeat the next trial, whose record is on the same line.
+    It must also repeat the trial that follows, whose record is on the same line.
     """
     path = tmp_path / "faults.jsonl"
     path.write_text('{"number": 0}\n{"number": 2}\n{"num{"number": 3}\n')

@@ -66,7 +66,7 @@ def page() -> str:
             section(
                 "A shortest path, and the roads that it takes",
                 f"The file computes the length of the path among {NODES} nodes, by powers of a matrix in the min-plus algebra "
-                "of `examples/tropical`. The gradient of the length is 1 at each road of the path.",
+                "of `examples/tropical`. The gradient of the length is 1 at each edge of the path.",
                 tnf.value_and_grad(length),
                 spec((NODES, NODES), "float64"),
             ),

@@ -118,7 +118,7 @@ AVX2 = SSE4_2 | {
 SINCE = frozenset({"adx", "clflushopt", "prfchw", "rdseed", "xsavec", "xsaves"})
 """Features that Zen and Skylake have in addition to Haswell's, by LLVM's names."""
 AVX512 = frozenset({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "clwb"})
-"""Features that Skylake servers have in addition, by LLVM's names."""
+"""Features that Skylake servers have, but Haswell and Zen lack, by LLVM's names."""
 PEER = ("tests/xla_peer/", "tests/lowering/", "tests/test_examples.py", "tests/test_documents.py")
 """Tests that `--once` skips. XLA takes most of their time, and other tests cover what they compute natively."""
 SETTINGS = [

@@ -69,8 +69,8 @@ def page() -> str:
     lines = [
         "# StableHLO, operation by operation",
         "",
-        "[StableHLO in](import.md) describes how modules are read. This page is written by `tools/stablehlo_page.py` from the "
-        "tables of the readers.",
+        "This page is for readers who want to know whether tenferro can [import](import.md) a StableHLO module. It lists every "
+        "operation and type. `tools/stablehlo_page.py` writes it from the tables of the readers.",
         "",
         "## Operations",
         "",
@@ -82,12 +82,12 @@ def page() -> str:
         lines.append(f"| `{dialect}` | {len(names)} | {', '.join(f'`{name}`' for name in names)} |")
     lines += [
         "",
-        "These hold other operations, or are replaced before anything is read:",
+        "These operations contain other operations, or are replaced by other operations before a module is read:",
         "", "| operations | |", "| --- | --- |", *rows(status, "read"), "",
         "XLA differs from the specification in `stablehlo.scatter`: it ignores a whole window if any of its elements is "
         "out of bounds. `import_stablehlo(.., drops_windows=True)` "
         "gives programs that do the same.", "",
-        "These are refused, each by a named error:",
+        "A module with one of these operations is refused, with an error that names the operation:",
         "", "| operations | why, or what instead |", "| --- | --- |", *rows(status, "refused"), "",
         "## Types",
         "",

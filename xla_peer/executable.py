@@ -91,8 +91,8 @@ class Executable:
         self._call = pjrt.fast_call(loaded, *where, passed_outputs, self._checked)
         plain = not (self._is_cut or self._constants or self.donate)
         if plain and pjrt.knows_trees(in_tree, out_tree):
-            # Python looks up `__call__` on the class, not on the instance. So this instance gets a class of its own: a
-            # method that forwards to `self._call` would make each call a tenth slower.
+            # Python looks up `__call__` on the class. So this instance gets its own class, whose `__call__` is the fast
+            # function. A method that forwards to the function would make each call a tenth slower.
             call = pjrt.fast_call(loaded, *where, passed_outputs, self._leaves, self._packed)
             own: Any = type("Executable", (Executable,), {"__call__": staticmethod(call)})
             self.__class__ = own

@@ -50,7 +50,7 @@ class FlatFunction:
         return f"<FlatFunction {self.name}: {len(self.avals)} arguments>"
 
     def with_captured(self) -> tuple[FlatFunction, tuple[Any, ...]]:
-        """Return the function that takes the tracers in the closure as further first arguments, and these tracers.
+        """Return the function with the tracers in its closure as additional leading arguments, and these tracers.
 
         The closure contains tracers if the function is defined inside a function that JAX transforms. A tracer of
         random keys is replaced by the tracer of their data.

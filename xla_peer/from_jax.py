@@ -89,7 +89,7 @@ def from_jitted(jitted: Any, *specs: Any, names: tuple[str, ...] | None = None) 
 
 
 def in_dtypes_of(types: Sequence[Any]) -> Any:
-    """Return a context that enables 64-bit dtypes in JAX if a type has 64 bits; else the user's setting holds."""
+    """Return a context that enables 64-bit dtypes in JAX if a type has 64 bits, and else keeps the user's setting."""
     is_wide = any([DType.of(spec.dtype).real.itemsize == 8 for spec in types])
     return pjrt.wide_dtypes() if is_wide else nullcontext()
 

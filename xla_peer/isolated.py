@@ -49,8 +49,8 @@ class IsolatedExecutor:
         platform, device, precision, linalg, extensions, optimization_level, options, effects, notices: see
             `XlaExecutor`.
         timeout: maximum time for the compilation of a module, and for each run of it, in seconds.
-        memory_limit: maximum number of bytes that a request may allocate in addition; None for no limit. Only Linux
-            enforces the limit.
+        memory_limit: maximum number of bytes that one request may allocate; None for no limit. Only Linux enforces the
+            limit.
         process: the child to use instead of the shared one.
 
     Raises:

@@ -63,8 +63,8 @@ class Limits(NamedTuple):
 
     Attributes:
         timeout: maximum time for the request, in seconds.
-        memory_limit: maximum number of bytes that the worker may allocate in addition; None for no limit. Only Linux
-            enforces the limit.
+        memory_limit: maximum number of bytes that the worker may allocate for the request; None for no limit. Only
+            Linux enforces the limit.
     """
 
     timeout: float = 300.0

@@ -63,7 +63,7 @@ class Row:
     Attributes:
         first: the seconds to the first result, tracing and compiling included.
         processor: the processor seconds of all cores to the first result.
-        later: the seconds of the fastest later run. It is the minimum, because other programs share the machine.
+        later: the seconds of the fastest later run. The fastest run is used, because other programs share the machine.
         distance: the largest difference from the results of `jax.jit`, relative to the largest element.
     """
 
@@ -157,7 +157,7 @@ def measure(program: UserProgram, gradient: bool, seconds: float, repeats: int) 
 def distant(results: Any, expected: Any) -> float:
     """Return the largest difference between results and expected results.
 
-    It is divided by the largest element of its array, or by 1 if the elements are smaller.
+    A difference is divided by the largest element of the expected array, or by 1 if all its elements are smaller.
     """
     worst = 0.0
     leaves = zip(jax.tree.leaves(results), jax.tree.leaves(expected), strict=True)
@@ -213,7 +213,7 @@ def summary(rows: list[Row]) -> str:
     slowest = rows[later.index(max(later))].name
     return (
         f"A native function takes {first:.2f} of the time of `jax.jit` (jaxlib {version('jaxlib')}) to the first result, "
-        f"{processor:.2f} of its processor time, and {geometric_mean(later):.2f} of its time in later runs. These are "
+        f"{processor:.2f} of the processor time, and {geometric_mean(later):.2f} of the time in later runs. These are "
         f"geometric means of {len(rows)} rows; the largest ratio of later runs is {max(later):.2f} ({slowest})."
     )
 

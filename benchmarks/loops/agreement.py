@@ -43,7 +43,7 @@ def check(kernels: list[Kernel], names: list[str]) -> int:
 def distance(results: Any, expected: Any) -> float:
     """Return the largest difference between results and expected results.
 
-    It is divided by the largest element of its array, or by 1 if the elements are smaller.
+    A difference is divided by the largest element of the expected array, or by 1 if all its elements are smaller.
     """
     ours, theirs = optree.tree_leaves(results), optree.tree_leaves(expected)
     if len(ours) != len(theirs):

@@ -19,9 +19,7 @@ from tenferro.program.profile import shown_seconds
 __all__ = ["Cell", "Times", "measure"]
 
 PENALTY = 10
-"""Factor for a contestant that does not finish.
-
-It is recorded with the slowest measured time, multiplied by this factor.
+"""Factor by which the slowest measured time is multiplied to get the time of a contestant that does not finish.
 """
 FEWEST = 3
 """Minimum number of rounds. In a round, every contestant runs once."""

@@ -77,7 +77,7 @@ def expanded(name: str) -> Emitter:
 def call(name: str, w: Writer, x: Value) -> Value:
     """Emit a call to a private function that computes the CHLO operation `name`.
 
-    The module gets one such function for each static shape and dtype; it is defined by the first call.
+    The module gets one such function for each static shape and dtype; the first call defines the function.
     """
     spec = x.spec
     element, shape = element_type(spec.dtype), spec.shape

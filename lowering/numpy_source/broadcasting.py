@@ -19,7 +19,7 @@ __all__ = ["operands_of", "operator_text"]
 def operands_of(
     w: Writer, operands: Sequence[Expression], weak: Sequence[int] | None = None
 ) -> list[Code]:
-    """Return the code of each operand, as short as NumPy's broadcasting and promotion allow.
+    """Return the code of each operand, without the broadcasts and conversions that NumPy makes itself.
 
     Args:
         weak: indices of operands that may be written as Python numbers, if at least one other operand is an array. By

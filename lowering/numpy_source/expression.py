@@ -34,7 +34,7 @@ class Level(IntEnum):
 
 @dataclass(frozen=True)
 class Code:
-    """A Python expression that the code of an op computes.
+    """A Python expression that computes the result of an op.
 
     Attributes:
         text: the expression's text.

@@ -1,4 +1,4 @@
-"""Reader of `functions.py`: the text of its functions and constants, and which of the others each of them uses."""
+"""Reader of `functions.py`: the text of each function and constant, and the names in this file that it uses."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Readers of the checks and probes of StableHLO's reference interpreter.
 
 The module is read without arguments. A check whose values do not depend on arguments is performed during reading. Any
-other check is an error, because programs contain no checks.
+other check is an error: it is not imported as an op of the program.
 
 Source: StableHLO's reference documentation, dialects `check` and `interpreter`.
 """
@@ -84,7 +84,7 @@ def expected(holds: Callable[[Operation, Any, Any], Any]) -> Read:
             arrays.append(operation.attributes["value"])
         if any([array is None for array in arrays]):
             raise UnsupportedError(
-                f"{operation.name}: its operands depend on arguments; a program has no check to make of it"
+                f"{operation.name}: its operands depend on arguments, but it is checked during the import"
             )
         x, y = map(np.asarray, arrays)
         if x.shape != y.shape or x.dtype != y.dtype:

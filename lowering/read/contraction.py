@@ -84,10 +84,10 @@ def _multiplied(
 
 
 def _common(lhs: DType, rhs: DType, wanted: DType) -> DType:
-    """Return the dtype to which operands of a product are converted before it is computed.
+    """Return the dtype to which the operands of a product are converted before the product is computed.
 
-    It is the operands' dtype if both operands have it, and it is the result's dtype `wanted` or wider. Otherwise it is
-    `wanted`, or for a narrow float result the dtype in which such floats are accumulated.
+    If both operands have one dtype, and this is the result's dtype `wanted` or has more bits, it is kept. Otherwise
+    return `wanted`, or for a narrow float `wanted` the dtype in which such floats are accumulated.
     """
     if lhs is rhs and (lhs is wanted or lhs.bits > wanted.bits):
         return lhs

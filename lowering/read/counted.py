@@ -261,7 +261,7 @@ class _Windows:
         program: the loop's body.
         lines: the scalars that are affine functions of the iteration, by slot.
         readers: the instructions that use each slot.
-        handed: the slots of the body's outputs for those elements of the carry that the loop changes.
+        handed: the slots of the body's outputs that become changed elements of the carry.
     """
 
     program: GraphProgram

@@ -575,7 +575,7 @@ returns the function's results.
 def _run_in_turn(
     r: Reader, operation: Operation, names: Sequence[str], arguments: Sequence[Sequence[int]]
 ) -> list[int]:
-    """Read the processes in turn. Each is read until it waits for a message, or at a collective for all others.
+    """Read the processes in turn, each until it waits for a message, or for all processes at a collective.
 
     Operations that communicate may be in called functions, and in branches and loops that no argument decides, which
     are unrolled.

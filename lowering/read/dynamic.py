@@ -3,9 +3,9 @@
 An integer that the module computes from the extents of its arguments is recorded symbolically, as a number or a
 `SymDim`. A bool that the module computes from extents is recorded as True, False, or a `SymDim` that is 0 or 1. All
 elements of a shape operand must have been recorded in this way. If they depend on an integer argument, this argument
-becomes an extent of the program. If a size depends on other data, the declared type of the result may say it. If that
-declares a bound, or `lowering.read.ranges` computes one, the program computes the result up to the bound, and truncates
-it when it runs. Without a bound, reading raises an error.
+becomes an extent of the program. If a size depends on other data, the declared type of the result may contain the size
+or a bound, or `lowering.read.ranges` may compute a bound. With a bound, the program computes the result up to the
+bound, and truncates it when it runs. Without a bound, reading raises an error.
 
 Source: StableHLO spec #dynamic_broadcast_in_dim, #dynamic_conv, #dynamic_gather, #dynamic_iota, #dynamic_pad,
 #dynamic_reshape, #get_dimension_size, #real_dynamic_slice; StableHLO's document on dynamism, for
@@ -141,7 +141,7 @@ def _element(r: Reader, vector: int, index: int) -> int:
 
 
 def dynamic_reshape(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Read a reshape to sizes that are an operand; the number of elements decides one size that depends on data."""
+    """Read a reshape to sizes that are an operand; one size may depend on data, because the others determine it."""
     x, sizes = operands
     extents = _declared_extents(r, operation, sizes)
     unknown = [axis for axis, extent in enumerate(extents) if extent is None]
@@ -168,7 +168,7 @@ def _declared_extents(
         extents: extents that are known without the operand, by axis.
 
     Raises:
-        UndecidedExtentError: sizes depend on data, and are not to be read from the declared type.
+        UndecidedExtentError: sizes depend on data, and `r.truncates` is false.
     """
     recorded = extents_of(r, sizes)
     if recorded is not None:
@@ -217,7 +217,7 @@ def _bound(r: Reader, operation: Operation, axis: int, sizes: int) -> Any:
 
 
 LARGEST_BOUND = 1 << 24
-"""Largest bound of a size that the module does not declare; larger bounds are those of dtypes, not of sizes."""
+"""Largest computed bound of a size that is used; a larger bound is only the limit of the size's dtype."""
 
 
 def dynamic_slice(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
@@ -500,7 +500,7 @@ def extents_of(r: Reader, value: int) -> Any:
 def note_extents(
     r: Reader, operation: Operation, operands: Sequence[int], results: Sequence[int]
 ) -> None:
-    """Record the range of an operation's result, and the result as extents if an operand and a rule are recorded."""
+    """Record the range of a result and, if operands are recorded as extents, the extents that a rule computes."""
     note_range(r, operation, operands, results)
     rule = RULES.get(operation.name)
     if rule is None or len(results) != 1 or r.extents.keys().isdisjoint(operands):
@@ -684,7 +684,7 @@ def _masked(r: Reader, lhs: Any, rhs: Any) -> Any:
 
 
 def _of_numbers(function: Callable[[int, int], int]) -> Callable[..., Any]:
-    """Return a rule's function of two elements that returns None unless both elements are numbers."""
+    """Return a function of two elements, for a rule, that calls `function` on numbers and returns None for symbols."""
 
     def constant_array(r: Reader, lhs: Any, rhs: Any) -> Any:
         return function(lhs, rhs) if isinstance(lhs, int) and isinstance(rhs, int) else None

@@ -194,7 +194,7 @@ def orgqr(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -
 
 
 def ormqr(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
-    """Read ormqr: a product of a matrix C and the orthogonal Q, or its adjoint, of which reflectors are given.
+    """Read ormqr: a product of a matrix C and an orthogonal Q, or its adjoint, where Q is given by reflectors.
 
     The product is computed by LAPACK's compact form Q = 1 - V T V^H, where the columns of V are the vectors of the
     reflections. T = (1 + D S)^-1 D, where D = diag(tau), and S is the part of V^H V above the diagonal.

@@ -72,7 +72,7 @@ def note_range(
 def _note_pieces(
     r: Reader, operation: Operation, operands: Sequence[int], results: Sequence[int]
 ) -> None:
-    """Record the operands of a vector's concatenation; a conversion that holds sizes has the pieces of its operand."""
+    """Record the operands of a concatenation of vectors; a conversion to 32 bits or more has those of its operand."""
     is_wide = operation.name == "stablehlo.convert" and r.spec(results[0]).dtype.bits >= 32
     if is_wide and operands[0] in r.pieces:
         r.pieces[results[0]] = r.pieces[operands[0]]

@@ -121,7 +121,8 @@ class Margins:
     def around(self, r: Reader, x: int) -> int:
         """Add the margins to an input."""
         none = (0,) * len(self.widths)
-        # The region also runs on the margins. Its derivatives are finite at 1 more often than at 0.
+        # The region also runs on the margins. They are filled with 1, where more functions have finite derivatives than
+        # at 0.
         one = r.constant(1, r.spec(x).dtype)
         return r.apply_one(st.Pad(self.widths, self.widths, none), x, one)
 

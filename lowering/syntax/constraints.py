@@ -101,7 +101,7 @@ _TAKES_INDICES: Mapping[str, int] = {
 
 
 def indices(operation: Operation, operands: Sequence[Type]) -> Iterable[str]:
-    """Yield messages about values with the element type index, which few operations accept, and none returns."""
+    """Yield messages about values of element type `index`, which few operations accept and no operation returns."""
     if not operation.name.startswith(("chlo.", "stablehlo.")):
         return
     types = [*operands[: _TAKES_INDICES.get(operation.name)], *operation.types]
@@ -597,7 +597,7 @@ def fixed(operation: Operation, operands: Sequence[Type], types: Types) -> Itera
 
 
 def stacked(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check the deprecated operation `broadcast`, which adds leading axes: the result's shape and the sizes."""
+    """Check the result's shape and the sizes of the deprecated operation `broadcast`, which adds leading axes."""
     sizes, kind, result = operation.attributes["broadcast_sizes"], operands[0], operation.types[0]
     if min(sizes, default=0) < 0:
         yield f"broadcast_sizes holds {min(sizes)}"
@@ -826,4 +826,4 @@ CHECKS: Mapping[str, Check] = {
         for name in names.split()
     },
 }
-"""Checks by operation name; elementwise operations are checked by `elementwise` in addition."""
+"""Checks by operation name; `elementwise` also checks elementwise operations."""

@@ -303,7 +303,7 @@ def elements_of(kind: Any, data: bytes) -> Any:
 
 
 def _packed_truths(data: bytes, spec: TensorSpec) -> Any:
-    """Decode bools of which eight are packed into each byte."""
+    """Decode bools that are packed eight to a byte."""
     if len(data) == 1 and data[0] in (0, 0xFF):
         return np.broadcast_to(np.array(bool(data[0])), spec.shape)
     if len(data) != (spec.size + 7) // 8:

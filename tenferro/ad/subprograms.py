@@ -52,11 +52,11 @@ def residuals(
 
 
 def stored(graph: Graph, saved: Sequence[int], results: Iterable[int]) -> list[int]:
-    """Return the residuals under the names by which a forward sub-program returns them.
+    """Return the values that a forward sub-program returns as the residuals.
 
-    A residual that only marks read, and that no mark differentiates, is returned through `StopGradient`. An example is
-    a factor of a matrix that the solver of `custom_linear_solve` uses. The second derivative does not follow it, and
-    its op may have no derivative.
+    If only marks read a residual, and no mark differentiates it, the residual is returned through `StopGradient`: a
+    second derivative then needs no derivative of the op that computes it. An example is a factor of a matrix that the
+    solver of `custom_linear_solve` uses.
 
     Args:
         results: the outputs of the linear part, which reads the residuals.
@@ -198,13 +198,13 @@ class TransposedBody:
     """Result of transposing the body of a linear loop.
 
     Attributes:
-        moving: the positions of the carries that have a cotangent in some iteration. These are the carries in `asked`,
-            and carries on which they depend. The other carries get no cotangents, instead of zeros: zero times an
-            infinite slope would be NaN.
+        moving: the positions of the carries that have a cotangent in some iteration. These are the carries whose
+            outputs have cotangents, and carries on which these depend. The other carries get no cotangents, instead of
+            zeros: zero times an infinite slope would be NaN.
         summed: the positions of the constants with a cotangent.
         nonlinear: the nonlinear inputs.
-        bars: the inputs for the cotangents of the moving carries, and of the other outputs in `asked`.
-        sums: the inputs for the sums of the constants' cotangents over the iterations processed before.
+        bars: the inputs for the cotangents of the moving carries, and of stacked outputs.
+        sums: the inputs for the constants' cotangents, summed over the iterations that the backward loop has processed.
         carry: the outputs of the transposed body: the cotangents of the moving carries.
         totals: the outputs of the transposed body: `sums` plus the cotangents of this iteration.
         x_bars: the cotangents of inputs, by position.
@@ -229,7 +229,7 @@ def transposed_body(
     asked: Sequence[bool],
     surroundings: GraphEmitter,
 ) -> TransposedBody:
-    """Transpose the body, for cotangents of the outputs in `asked`. Find the carries with cotangents as a fixed point.
+    """Transpose the body of a loop. Find the carries with cotangents as a fixed point, beginning with `asked`.
 
     Raises:
         ADRuleUnsupportedError: an op of the body has no transpose.

@@ -113,7 +113,7 @@ def einsum_path(
 
 
 def _without_ones(notation: Any, tensors: list[Any]) -> tuple[tuple[str, ...], str, list[Any]]:
-    """Remove axes of extent 1 that broadcast, with their labels. Their labels have a different extent elsewhere."""
+    """Remove the axes of extent 1 whose label has another extent in another operand; such axes broadcast."""
     positions = positions_of_ones(notation.inputs, [spec_of(tensor).shape for tensor in tensors])
     parts, squeezed = [], []
     for part, ones, tensor in zip(notation.inputs, positions, tensors, strict=True):

@@ -415,7 +415,7 @@ def _kind(entry: Index) -> str:
 
 
 def from_start(index: Any, x: Tensor, axis: int) -> Any:
-    """Convert indices along `axis`, of which negative ones count from the end, to int64 positions from 0.
+    """Convert indices along `axis` to int64 positions from 0; negative indices count from the end.
 
     Raises:
         OutOfBoundsError: an index in an array (not a traced tensor) is out of range.

@@ -320,7 +320,7 @@ class Jitted(Generic[P, R]):
             raise
 
     def _general(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call the function with arguments of which some are static or passed by keyword."""
+        """Call the function; some of the arguments are static or passed by keyword."""
         call = self._call(args, kwargs)
         leaves, tree = flatten(call.dynamic)
         if any([is_traced(leaf) for leaf in leaves]):

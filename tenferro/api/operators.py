@@ -392,7 +392,7 @@ class Operators:
 
 
 def _has_elements(rhs: Tensor) -> bool:
-    """Return whether `==` compares elements of a tensor with `rhs`, which is a number, sequence, tensor or array."""
+    """Return whether `rhs` is a number, sequence, tensor or array, so that `==` compares a tensor's elements to it."""
     return isinstance(rhs, bool | int | float | complex | list | tuple) or any(
         hasattr(type(rhs), protocol) for protocol in ("__tenferro_apply__", "__array__")
     )

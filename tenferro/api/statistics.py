@@ -201,7 +201,7 @@ _PLACES: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType({
 def _averaged(position: Tensor) -> Any:
     """Return the position rounded up.
 
-    If it is an integer, return it plus one half, so that two elements are averaged.
+    If the position is an integer, add one half, so that two neighbouring elements are averaged.
     """
     return where(equal(position, floor(position)), add(position, 0.5), ceil(position))
 
@@ -300,7 +300,7 @@ def nanpercentile(
 def _nan_quantile(
     name: str, a: ArrayLike, q: ArrayLike, axis: Axis, out: None, method: str, keepdims: bool, weights: None
 ) -> Any:  # fmt: skip
-    """Compute quantiles of the elements that are not NaN. They are the first elements in ascending order."""
+    """Compute quantiles of the elements that are not NaN, which come first in ascending order."""
     refuse(name, "weights", weights)
     ordered, fractions, keepdims_shape = _quantile_operands(name, a, q, axis, out, method)
     dtype, rest = spec_of(fractions).dtype, ordered.shape[:-1]
@@ -387,7 +387,7 @@ def _weighted_quantile(
     x, w = (take_along_axis(values, order, axis=-1) for values in (x, w))
     shares = reductions.cumsum(w, -1)
     shares = divide(shares, shares[..., -1:])
-    # At fraction 0, the first elements are skipped if their weight is zero: -1 is below every fraction.
+    # The share -1, which is below every fraction, makes fraction 0 skip leading elements whose weight is zero.
     shares = where(equal(shares, 0.0), -1.0, shares)
     before = less(expand_dims(shares, -1), reshape(q, (-1,)))
     positions = reductions.sum(convert(before, DType.I64), axis=rank)
@@ -777,7 +777,8 @@ def bincount(
         weights: a weight for each element. y[k] is then the sum of the weights of the elements k, and is
             differentiable.
         minlength: the minimum length of the result.
-        length: the exact length of the result. Larger elements are not counted. It is required if x is traced.
+        length: the exact length of the result; elements from `length` on are not counted. The argument is required if x
+        is traced.
 
     Raises:
         DTypeError: the elements are not integers.

@@ -449,8 +449,8 @@ class _Bench:
         registry = self.native().extensions
         runtime, caches = registry.runtime_of(self.carrier), registry.caches
         inputs = borrowed(runtime, self.op, self.inputs)
-        # The contexts undo changes of these settings. The filter must be new: an existing filter would only move to the
-        # front.
+        # These contexts restore the settings. The warning filter must be new, because Python would only move an
+        # existing filter to the front.
         with np.errstate(), warnings.catch_warnings():
             warnings.simplefilter("default", category=_OfThisCheck)
             before = _process_state()

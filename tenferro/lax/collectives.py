@@ -292,7 +292,7 @@ def _over(
 ) -> Any:
     """Apply `reduce`, which removes a leading axis, to all slices of each leaf, stacked along this axis.
 
-    With several axis names, this is done for one name after another.
+    With several axis names, the slices of one axis after another are reduced.
     """
     if groups is not None:
         raise UnsupportedError(f"{name}: axis_index_groups are not supported; use a further axis")

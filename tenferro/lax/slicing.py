@@ -1,7 +1,7 @@
 """Slices at static and at traced positions, gather and scatter, with jax.lax's names.
 
-StableHLO's gather moves windows that are outside the operand inside, and its scatter ignores them. JAX's other modes
-are implemented by additional ops.
+If a window lies partly outside the operand, StableHLO's gather moves it inside, and its scatter ignores it. Additional
+ops implement JAX's other modes.
 
 Source: jax.lax; StableHLO spec #gather, #scatter, #dynamic_slice.
 """

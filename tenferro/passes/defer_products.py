@@ -98,7 +98,7 @@ class _Sum:
 
 @dataclass(frozen=True)
 class _Plan:
-    """Scan, and those of its sums whose products are deferred."""
+    """Scan, with the sums in its carry whose products are deferred."""
 
     op: Scan
     sums: tuple[_Sum, ...]

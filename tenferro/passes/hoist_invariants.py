@@ -69,7 +69,8 @@ class _Part:
     def with_constants(self, n: int, parts: Sequence[_Part]) -> Subprogram:
         """Return the sub-program without its hoisted instructions.
 
-        After the first n inputs, hoisted values of `parts` follow.
+        Its inputs are the first n inputs of the original, then the hoisted values of all `parts`, then the other
+        inputs.
         """
         program = self.program
         graph = Graph(program.trusted)

@@ -38,15 +38,15 @@ __all__ = ["roll"]
 MIN_REPETITIONS = 4
 """Minimum number of iterations of a scan that the pass writes."""
 MIN_SAVED = 32
-"""Minimum number of instructions that a scan must save: those of all iterations but one."""
+"""Minimum number of instructions that a scan must save. It saves the instructions of all iterations except one."""
 MAX_LAG = 8
 """Maximum number of iterations between the iteration that computes a carried value and the iteration that uses it."""
 MAX_EMBEDDED = 16
 """Maximum number of elements of a constant that is copied into the body."""
 PERIODS_PER_LENGTH = 8
-"""Number of candidate periods that are tried for each length of the compared sequences."""
+"""Number of candidate periods to try for each length of repeated sequences; see `_periods`."""
 MAX_BOUNDS = 8
-"""Maximum number of times that a run is shortened so that its external operands are computed before it."""
+"""Maximum number of times that a sequence of steps is shortened until all operands from outside precede it."""
 MAX_EXAMINED = 64
 """Maximum number of times that a step is examined, as an average over all steps. It bounds the time of the pass."""
 
@@ -168,8 +168,8 @@ def _stretches(code: _Code) -> list[_Stretch]:
             continue
         is_shorter = (stretch.start, stretch.stop) != (start, stop)
         if is_shorter and queue and stretch.saved < -queue[0][0] - period:
-            # Another run may save more than the shortened stretch, so the stretch goes back into the queue with what it
-            # saves.
+            # Another stretch may save more than the shortened stretch, so the shortened stretch goes back into the
+            # queue.
             heapq.heappush(queue, (-stretch.saved, period, stretch.start, stretch.stop))
             continue
         taken.append(stretch)
@@ -185,8 +185,8 @@ def _is_worth_it(
 ) -> bool:
     """Return whether a scan of independent iterations saves instructions.
 
-    Stacking an input slice and unstacking an output takes one instruction per value. No instruction is needed for
-    values that another scan stacks, or that a concatenation reads.
+    Each input slice takes an instruction that stacks it, and each output slice one that unstacks it. Values that
+    another scan stacks, or that a concatenation reads, take none.
     """
     outside: set[int] = set()
     outputs = set(code.program.output_slots)
@@ -269,8 +269,8 @@ def _longest(code: _Code, period: int, start: int, stop: int) -> _Stretch | None
     for a, b in sorted(parts, key=lambda part: part[0] - part[1]):
         if b - a - period < max(MIN_SAVED, 0 if best is None else best.saved + 1):
             break
-        # In the second iteration, an operand may be computed inside the stretch although the corresponding operand of
-        # the first iteration is external. This is possible if the operand is carried.
+        # The second iteration may read a value of the first iteration where the first reads a value from before the
+        # loop. Such an operand is carried.
         for carried in (period, 0):
             bounds = _bounded(operands, start, a, b, period, carried)
             stretch = None if bounds is None else _stretch(code, period, *bounds)
@@ -511,7 +511,7 @@ class _Writer:
         return self._joined([(self._by_rows(row), row.index) for row in rows])
 
     def _by_rows(self, row: _Row) -> int:
-        """Emit the operand of a row, with the sliced axes merged into one leading axis: its elements are the rows."""
+        """Emit an array whose element i along the leading axis is row i of the operand of `row`."""
         value, axis, end = self.value(row.operand), row.axis, row.end
         shape = self.graph.types[value].shape
         if row.extent > 1:

@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 _KEPT_KINDS = {"b": "biufc", "i": "iufc", "f": "fc", "c": "c"}
-"""Kinds of dtypes that NumPy's arithmetic keeps when an array meets a Python number, by the kind of the number."""
+"""Kinds of array dtypes that NumPy keeps in arithmetic with a Python number, by the kind of the number."""
 
 
 def check_arguments(
@@ -167,7 +167,7 @@ def _may_be_equal(extent: Any, actual: Any, guards: GuardLog | None, name: str, 
 
 
 def _solve(extent: SymDim, actual: Any, bindings: dict[Any, Any]) -> None:
-    """Add the symbol of a linear extent to `bindings`, if all its other symbols are bound and an integer solves it."""
+    """Solve a linear extent for its only unbound symbol. Add the symbol to `bindings` if the solution is an integer."""
     unbound = extent.leaves() - bindings.keys()
     if len(unbound) != 1 or extent.operations:
         return

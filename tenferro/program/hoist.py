@@ -1,4 +1,4 @@
-"""Hoisting of large constants to inputs, so that another peer gets them as arrays, not as text in the module."""
+"""Hoisting of large constants to inputs, so that XLA gets them as arrays, not as text in the module."""
 
 from __future__ import annotations
 

@@ -311,7 +311,7 @@ class Subprogram(GraphProgram):
 
 
 class KeptMark(Mark):
-    """Mark of values for differentiation, which also holds if a trace calls the program that computes them.
+    """Mark that defines derivatives of values, also if a trace calls a program that computes these values.
 
     The instructions of a program omit all marks. Because of this mark, `GraphProgram.marked` also contains the same
     computation with its marks. If a trace calls the program, the mark therefore defines the derivative.

@@ -68,7 +68,7 @@ class Tape:
         return self.iteration_bytes * self.iterations if isinstance(self.iterations, int) else 0
 
     def lines(self) -> list[str]:
-        """Return lines of text: one for the total bytes, one per stacked or recomputed value, one for all others."""
+        """Return lines of text: one for the total bytes, one per stacked or recomputed value, one for the rest."""
         lines: list[str] = []
         if self.stacked:
             total = (

@@ -1,4 +1,4 @@
-"""Normal forms of payloads: ops with the same meaning compare equal. For example, `True` is never accepted as 1."""
+"""Normal forms of payloads, so that ops with the same meaning compare equal, and other values raise an error."""
 
 from __future__ import annotations
 

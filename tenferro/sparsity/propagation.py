@@ -1,9 +1,9 @@
 """Propagate sets of input elements through a program.
 
-Law: the set of an element of a result contains all input elements on which it depends, that is, for which its
-derivative is not zero for some values. Without data dependence the sets are exact. Ops that move elements, and ops
-whose positions and conditions depend on no input, contribute only the elements that they read. If positions or
-conditions depend on data, a set is the union over all possibilities.
+Law: the set of a result's element contains every input element on which that element depends: its derivative with
+respect to the input element is not zero for some values. Without data dependence the sets are exact. Ops that move
+elements, and ops whose positions and conditions depend on no input, contribute only the elements that they read. If
+positions or conditions depend on data, a set is the union over all possibilities.
 
 A loop is followed iteration by iteration, up to a maximum number of steps, while its condition and counters do not
 depend on inputs. Otherwise the sets of its carries are the least fixpoint.

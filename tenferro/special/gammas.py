@@ -121,7 +121,7 @@ def rgamma(x: ArrayLike) -> Any:
 def _rgamma(x: Tensor) -> Any:
     """Compute sin(pi x) Gamma(1 - x) / pi for x below 1/2, and 1 / Gamma(x) elsewhere.
 
-    For x below 1/2, Gamma(1 - x) has no poles.
+    Gamma(1 - x) has no poles at x below 1/2.
     """
     is_below = less(x, 0.5)
     sine = _sine(where(is_below, x, 0.0))

@@ -185,7 +185,7 @@ def _sin_and_cos_pi(v: Tensor) -> tuple[Any, Any]:
     flip = where(equal(remainder(whole, 2.0), 0.0), one, -one)
     rest = subtract(v, whole)
     cosine = cos(multiply(math.pi, rest))
-    # At half-integers the rounding error is subtracted: the derivative of the cosine is not 0 there.
+    # At half-integers the rounding error of the cosine is subtracted, not replaced by 0: its derivative there is not 0.
     cosine = subtract(cosine, where(equal(abs(rest), 0.5), stop_gradient(cosine), 0.0))
     return multiply(flip, sin(multiply(math.pi, rest))), multiply(flip, cosine)
 

@@ -187,9 +187,9 @@ def _label(names: tuple[str, ...]) -> str:
 
 
 def _partials(names: tuple[str, ...]) -> tuple[Any, ...]:
-    """Return the partial derivatives of the derivative of hyp2f1 in `names`.
+    """Return functions for the derivatives, in a, b, c and x, of the derivative of hyp2f1 in the parameters `names`.
 
-    Third derivatives come from the expansion.
+    Derivatives of more than `MOST_DERIVATIVES` parameters are computed from the expansion of hyp2f1 in standard ops.
     """
     if len(names) == MOST_DERIVATIVES:
         return (EXPANDED, EXPANDED, EXPANDED, _raised(names))

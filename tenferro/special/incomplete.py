@@ -397,7 +397,7 @@ EI_LARGE = 45.0
 
 SERIES_END = 1.25
 STEPS_OF_ORDER = 12
-"""Largest order that is computed by recurrence for small x. For larger orders the integrand is negligible at its step.
+"""Largest order that is computed by recurrence for small x. The integrand of larger orders is negligible at its step.
 """
 
 

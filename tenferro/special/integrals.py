@@ -184,7 +184,6 @@ def sici(x: ArrayLike) -> tuple[Any, Any]:
     infinity to x.
 
     The error of native execution is at most 64 ulps of the larger of 1 and the result. Other peers do not support it.
-    peers.
 
     Raises:
         DTypeError: x is complex.
@@ -200,8 +199,7 @@ def sici(x: ArrayLike) -> tuple[Any, Any]:
 def fresnel(x: ArrayLike) -> tuple[Any, Any]:
     """Return Fresnel's S(x) and C(x), the integrals of sin(pi t^2 / 2) and cos(pi t^2 / 2) from 0 to x.
 
-    The error of native execution is at most 64 ulps of the larger of 1 and the result. There is no expansion for other
-    peers.
+    The error of native execution is at most 64 ulps of the larger of 1 and the result. Other peers do not support it.
 
     Raises:
         DTypeError: x is complex.

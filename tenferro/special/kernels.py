@@ -239,7 +239,7 @@ def yv(special: Any) -> Any:
 def of_order(kernel: Any, order: float, name: str) -> Any:
     """Return the kernel of a function of fixed order.
 
-    It is SciPy's function `name`, but `kernel` where x is small or large.
+    It calls SciPy's function `name`, except where x is small or large: there it calls `kernel` with this order.
     """
 
     def create(special: Any) -> Any:
@@ -314,7 +314,7 @@ def kve(special: Any) -> Any:
 
 
 def kv(special: Any) -> Any:
-    """Return the kernel of K_v(x): SciPy's function. Where it loses digits or underflows, it is e^-x times `kve`."""
+    """Return the kernel of K_v(x): SciPy's function, or e^-x times `kve` where this loses digits or underflows."""
     scaled = kve(special)
 
     def kernel(v: Any, x: Any) -> Any:

@@ -61,14 +61,14 @@ def _reciprocal(series: Series) -> Series:
 
 
 def _times_order(series: Series, order: np.ndarray) -> Series:
-    """Multiply a series in the order by the order v itself, which is a linear function with slope 1."""
+    """Multiply a power series around the order v by the linear series v + t, where t is its variable."""
     result = series * order
     result[1:] += series[:-1]
     return result
 
 
 def _sine_and_cosine(order: np.ndarray, count: int) -> tuple[Series, Series]:
-    """Return the series of sin(pi v) and cos(pi v) in v. Their zeros are exact."""
+    """Return the power series of sin and cos of pi (v + t) in t. Zero coefficients at whole and half v are exact."""
     whole = np.round(order)
     flip = np.where(whole % 2 == 0, 1.0, -1.0)
     sine = flip * np.sin(np.pi * (order - whole))
@@ -293,7 +293,7 @@ def _finite_product(first: Series, second: Series) -> Series:
 
 
 def _at_zero(name: str, n: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """Return the limits of the n-th derivatives in the order at x = 0; at v = 0 it is that of log(x / 2)^n."""
+    """Return the limits of the n-th derivatives in the order v at x = 0; for v = 0, the limit of log(x / 2)^n."""
     if name in "JI":
         pole = np.where(n % 2 == 1, -math.inf, math.inf)
         return np.where(v > 0, 0.0, np.where(v == 0, pole, math.nan))

@@ -63,7 +63,7 @@ def _slope(name: str, below: float, above: float) -> Callable[..., Any]:
 def _kernel(name: str) -> Callable[[Any], Callable[..., Any]]:
     """Return the kernel: SciPy's function.
 
-    For j and i of small z, which may underflow in it, z^n / (2 n + 1)!! is used.
+    For small z, where SciPy's j_n and i_n may underflow, z^n / (2 n + 1)!! is returned.
     """
 
     def create(special: Any) -> Callable[..., Any]:

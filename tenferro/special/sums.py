@@ -66,7 +66,8 @@ def logsumexp(
             NaN if the sum is negative.
         where: a mask; elements for which it is False are excluded from the sum.
 
-    The logarithm of a complex sum has an imaginary part within +-pi. Its sign is the sum divided by its magnitude.
+    The logarithm of a complex sum has an imaginary part within +-pi. The sign of a complex sum is the sum divided by
+    its magnitude.
 
     >>> import numpy as np
     >>> logsumexp(np.array([1000.0, 1000.0]), b=np.array([2.0, 1.0]))

@@ -31,7 +31,7 @@ def save_tree(treedef: TreeDef) -> Any:
 def load_tree(saved: Any, leaves: int) -> TreeDef:
     """Return the structure that `save_tree` converted to `saved`.
 
-    It must contain the numbers 0 .. `leaves` - 1 in order.
+    `saved` must contain the numbers 0 .. `leaves` - 1 in order.
 
     Raises:
         InvalidConfigError: `saved` is not a structure with that number of leaves.

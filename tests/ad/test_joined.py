@@ -1,4 +1,4 @@
-"""Gradients of slices, shifts and windows are joined to few ops. The tests run natively, through PJRT, and in loops."""
+"""Gradients of slices, shifts and windows are merged into few ops. Tests run natively, through PJRT, and in loops."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def test_random_convolutions(seed: int, monkeypatch: pytest.MonkeyPatch) -> None
 def test_zeros_of_padding_and_holes_times_what_is_not_finite_are_nan(
     value: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """NaN and infinities times the zeros of padding and holes must be NaN in the right results.
+    """Products of NaN or infinity and the zeros of padding and dilation must make the right results NaN.
 
     The test runs each algorithm, native and compiled.
     """

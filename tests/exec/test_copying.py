@@ -74,7 +74,7 @@ def test_large_arrays_are_copied_on_threads(order: str) -> None:
 
 
 class Parts(Workers):
-    """Workers that record how many parts each piece of work could be split into."""
+    """Workers that record, for each call of `parallel_for`, the maximum number of parts."""
 
     def __init__(self) -> None:
         super().__init__(1)
@@ -146,7 +146,7 @@ def test_short_common_runs_are_elements(
     ],
 )  # fmt: skip
 def test_the_fastest_axis_has_the_smallest_stride(x: Any, axis: int) -> None:
-    """Axes of stride 0 must not count. Among axes of equal stride, the longest one must be chosen."""
+    """Axes of stride 0 must be ignored. Among axes of equal smallest stride, the longest axis must be returned."""
     assert fastest_axis(x) == axis
 
 
@@ -186,7 +186,7 @@ def test_how_few_layouts_are_copied_is_planned_once(monkeypatch: pytest.MonkeyPa
 
 
 class RecordingTransposer:
-    """Transposer whose functions copy nothing. It records the rows for which they were called."""
+    """Transposer whose functions copy nothing. It records the ranges of rows that they were asked to copy."""
 
     def __init__(self) -> None:
         self.requests, self.done = 0, list[tuple[int, int]]()

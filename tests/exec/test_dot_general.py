@@ -231,7 +231,7 @@ def test_a_large_matrix_by_a_vector_is_shared(
 ) -> None:
     """A matrix-vector product must be split among threads at fewer multiplications than a matrix product.
 
-    The reason is that memory bandwidth limits it.
+    The reason is that memory bandwidth limits matrix-vector products.
     """
     monkeypatch.setattr(matrix_product, "MIN_PARALLEL_WORK", 8 * 20 * 300)
     kinds: list[str] = []

@@ -412,7 +412,7 @@ def over_rows_by_two_views(x: Any) -> Any:
 TABLE = ones(4, 5)
 CUBE = ones(3, 4, 5)
 RUNS: dict[str, tuple[Any, tuple[Any, ...], str]] = {
-    # Extents from which ops are run as a group.
+    # Shapes that are just large enough, or too small, for a group.
     "large enough": (lambda x: -tnf.exp(x), (ones(4, 4),), "(Exp Negate) 4x4 by 2: 1+0"),
     "too small": (lambda x: -tnf.exp(x), (ones(3, 5),), "Exp, Negate"),
     "a step by itself": (lambda x: -x, (TABLE,), "(Negate) 4x5 by 2: 1+0"),
@@ -694,8 +694,8 @@ def both_largest(x: Any) -> Any:
         ((3, 5, 128), largest, 1),
         ((3, 5, 128), lambda x: (x + 1.0, largest(x)), 1),
         ((5, 128), largest_of_columns, 0),
-        # Rows of which two extremes are computed are not merged. From 128 elements on, each of the extremes has a
-        # loop with interleaved chains.
+        # If two maxima of each row are computed, rows are not merged. For rows of at least 128 elements, each maximum
+        # is computed by a loop with interleaved chains.
         ((5, 127), both_largest, 1),
         ((5, 128), both_largest, 2),
     ],

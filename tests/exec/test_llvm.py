@@ -106,7 +106,7 @@ def test_samples(card: Any, most: int) -> None:
         several = pending.pop()
         remark = require_same(card, several)
         assert "compiled" in remark, remark
-        # Some of the samples may be compiled: try each half.
+        # The loop was not compiled as a whole. Try each half of the samples separately.
         if remark != "compiled" and len(several) > 1:
             half = len(several) // 2
             pending += [several[:half], several[half:]]

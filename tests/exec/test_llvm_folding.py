@@ -140,7 +140,7 @@ def test_results_of_few_vectors_stay_in_registers(vectors: int, chains: int) -> 
         program = tnf.compile(lambda x: tnf.scan(lambda n, x: (n, function(x)), 0, x)[1], x)
         text = tnf.GraphExecutor("K", compiled=True).source(program, "llvm")
         counts = re.findall(r'"llvm.loop.interleave.count", i32 (\d+)', text)
-        # If a vector has two elements, a row of two elements is too short for a vector loop.
+        # On a processor with two elements per vector, a row of one vector is too short for a vector loop.
         assert counts == [str(chains)] * (chains > 0 and x.shape[-1] >= LONG_ROW)
 
 

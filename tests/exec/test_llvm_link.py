@@ -226,6 +226,6 @@ def test_the_second_call_of_a_step_waits_for_the_passes(monkeypatch: pytest.Monk
     )
     linker = link.Linker()
     first, second = (link.LinkedFunction("test", Module(["line"], {}), linker) for _ in range(2))
-    # Two steps with equal code run once each, without the passes.
+    # Two steps share the code. The first call of each step must not wait for LLVM's passes.
     assert [step.linked(1) for step in (first, second)] == [len, len]
     assert [step.linked(1) for step in (second, first)] == [max, max]

@@ -34,7 +34,7 @@ The value is True for all operands, else it has the indices of the operands.
 
 
 def named(fact: Any) -> set[str]:
-    """Return the names of the ops for whose entry in the table of compiled ops `fact` is true."""
+    """Return the names of the ops whose entry in `COMPILED` satisfies the predicate `fact`."""
     return {op.__name__ for op, row in COMPILED.items() if fact(row)}
 
 

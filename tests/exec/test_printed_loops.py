@@ -63,7 +63,7 @@ def triangle(a: Any) -> Any:
 
 
 def wraps(x: Any) -> Any:
-    """Carry an int32 that exceeds its range, and must wrap."""
+    """Carry an int32 counter that must wrap, because its product exceeds the range of int32."""
     step = lambda c: (c[0] * int32(100_003) + int32(7), c[1] + x[c[0] % 7])
     return tnf.fori_loop(0, 9, lambda _, c: step(c), (int32(2_000_000_000), x[0]))
 

@@ -264,7 +264,8 @@ def test_compilation_threshold() -> None:
     machine = CompiledSums(linker, always=False)
     assert machine.function(sums(40, 4), MIN_MULTIPLICATIONS - 1) is None
     assert machine.function(sums(40, 1), MIN_MULTIPLICATIONS) is None
-    # Half a vector may be used only if the call would cost more than the work.
+    # Two columns fill half a vector. Such a product is compiled only if calling BLAS would take longer than the
+    # product.
     assert machine.function(sums(40, 2), MAX_NARROW_MULTIPLICATIONS) is None
     # This matrix b does not fit in the cache, so that BLAS must compute the product.
     assert machine.function(sums(40, MAX_MATRIX_BYTES[1] // 16), MIN_MULTIPLICATIONS) is None

@@ -1,7 +1,4 @@
-"""Compiled transposing copies must keep all elements, and write only whole cache lines.
-
-Their blocks may have any extents.
-"""
+"""Compiled transposing copies must keep all elements, and write only whole cache lines, for blocks of any extents."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ DTYPES = ("int8", "float16", "float32", "float64", "complex128")
 
 
 class Recording(TransposingCopies):
-    """Transposing copies that record the transpositions for which code was requested."""
+    """Subclass of `TransposingCopies` that records the transpositions for which code was requested."""
 
     requests: tuple[Transposition, ...] = ()
 

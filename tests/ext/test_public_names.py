@@ -22,9 +22,7 @@ PUBLIC = (
 FOR_BACKENDS = ("tenferro.exec.backend", "tenferro.ops")
 """Modules that backends may import in addition: the interface for backends, and the ops."""
 FOR_DEVICES = ("tenferro.ad", "tenferro.program")
-"""Modules that a simulation of devices may import in addition.
-
-It runs several devices as a batch of one device's program.
+"""Additional modules that a simulation of devices, as a batch of one device's program, may import.
 """
 FILES = sorted([*(ROOT / "tenferro/ext").rglob("*.py"), *(ROOT / "examples").rglob("*.py")])
 FILES = [

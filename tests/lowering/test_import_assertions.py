@@ -47,9 +47,9 @@ def test_what_depends_on_elements_is_refused() -> None:
 
 
 def test_assertions_of_functions_whose_extents_are_handed_through() -> None:
-    """Modules that JAX exports contain constraints of symbols.
+    """Modules that JAX exports contain constraints on symbols.
 
-    The constraints must also hold for extents that are arguments of calls.
+    The constraints must be checked, also for extents that are passed to called functions.
     """
     n = jax.export.symbolic_shape("n", constraints=["n >= 4"])
     exported = jax.export.export(jax.jit(lambda x: x + x))(jax.ShapeDtypeStruct(n, "float32"))

@@ -65,7 +65,7 @@ def test_windows_with_an_initial_value_that_is_no_identity(name: str, region: st
 
     #reduce: the tree that reduces has the elements "in ascending lexicographic order .., interspersed with an
     implementation-defined amount of init_values". The reference interpreter uses one initial value for each window.
-    XLA uses it only once in all.
+    XLA adds it only once to each result.
     """
     options, dims, edges = CASES[name]
     program = lowering.import_stablehlo(windows(REGIONS[region], dims, options))
@@ -303,7 +303,7 @@ def test_derivatives_of_windows_partly_out_of_bounds() -> None:
     ("size", "error"), [(1, None), (0, None), (2, "dynamic_iota")], ids=["some", "none", "huge"]
 )
 def test_sizes_that_are_minima_of_data(size: int, error: str | None) -> None:
-    """A minimum of no elements is the initial value; a size whose bound is that of its dtype is refused."""
+    """The minimum of no elements must be the initial value. The value 2^31 - 1 is no useful bound: an error."""
     kind, initial = ("ui8", 300) if error is None else ("i32", 2147483647)
     text = f"""func.func @main(%x: tensor<3x{kind}>, %k: tensor<i32>) -> tensor<?xi32> {{
       %some = stablehlo.set_dimension_size %x, %k, dim = 0

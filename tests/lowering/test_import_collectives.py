@@ -59,7 +59,7 @@ def read(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any
 def program_of(
     read: Any, operation: str, result: str = "tensor<4x3xf32>", **options: Any
 ) -> tnf.GraphProgram:
-    """Import a function of the shard of one device. There are two replicas, each of two partitions."""
+    """Import a function that each device applies to its shard. There are two replicas, each of two partitions."""
     text = (
         f"func.func @main(%x: tensor<4x3xf32>) -> {result} {{ {operation} return %y : {result} }}"
     )
@@ -96,10 +96,7 @@ def by_groups(function: Any, groups: list[list[int]]) -> Any:
     ("name", "reduce"), [("add", np.add.reduce), ("maximum", np.maximum.reduce), ("subtract", None)]
 )
 def test_all_reduce(read: Any, across: str, name: str, reduce: Any) -> None:
-    """A region that is not associative must be applied to neighbours first.
-
-    The order is that of the devices in the group.
-    """
+    """A region that is not associative, such as a subtraction, must first be applied to neighbours in the group."""
     ids, channel, groups = ACROSS[across]
     operation = (
         f'%y = "stablehlo.all_reduce"(%x) <{{{channel} {groups_attribute(ids)}}}> {region(name)} '

@@ -250,8 +250,8 @@ def test_a_loop_goes_along_what_it_reads_from_end_to_end(
         assert not loop.reverse
 
 
-# Each entry has the indices that iteration i reads and writes. The numbers count the arrays that the scan reads and
-# stacks by slices, and the flag says whether it runs backwards.
+# Each entry has the indices that iteration i reads and writes, then the number of input slices and of stacked outputs
+# of the imported scan, and whether it runs backwards.
 WAYS: dict[str, tuple[str, Any, Any, int, int, bool]] = {
     "forwards both": ("i", lambda i: i, lambda i: i, 1, 1, False),
     "backwards both": ("v", lambda i: 4 - i, lambda i: 4 - i, 1, 1, True),
@@ -292,7 +292,7 @@ def test_what_goes_the_other_way_is_indexed(name: str) -> None:
 def test_indices_that_wrap_around_are_no_lines(
     narrow: str, name: str, least: int, most: int, is_up: bool, beyond: int
 ) -> None:
-    """The loop reads at i if i + first is above the middle of the dtype's range, else at 4 - i.
+    """Iteration i reads x[i] if i + first is above the middle of the dtype's range, else x[4 - i].
 
     The sum may wrap, so that the comparison does not have the same value in all iterations.
     """

@@ -515,7 +515,7 @@ def test_iota_whose_size_data_decide(read: Any) -> None:
 
 
 def test_a_broadcast_whose_size_data_decide(read: Any) -> None:
-    """#dynamic_broadcast_in_dim: an axis of the operand has the result's extent or is repeated; sum(c^2) has slope 2nc."""
+    """#dynamic_broadcast_in_dim: c is broadcast to n elements, so the gradient of their sum of squares is 2 n c."""
     body = (
         COUNT
         + "%b = stablehlo.dynamic_broadcast_in_dim %c, %n, dims = [] : (tensor<f32>, tensor<1xi32>) -> tensor<?xf32> "
@@ -542,7 +542,7 @@ def test_a_broadcast_whose_size_data_decide(read: Any) -> None:
 
 
 def test_sizes_of_data_that_the_declared_type_decides(read: Any) -> None:
-    """Each constraint on the shape of the result, such as #dynamic_reshape (C2), makes a declared shape the size."""
+    """If a shape operand is data, the declared shape of the result must be used, as by #dynamic_reshape (C2)."""
     x = np.arange(6, dtype="f4")
     head = "%i = stablehlo.convert %f : (tensor<2xf32>) -> tensor<2xi32> "
     shape = "(tensor<{}xf32>, tensor<2xi32>) -> tensor<{}xf32>"
@@ -574,7 +574,7 @@ def test_sizes_of_data_that_the_declared_type_decides(read: Any) -> None:
 
 @pytest.mark.parametrize("result", ["?x?", "9x7"])
 def test_edges_that_data_decide(read: Any, result: str) -> None:
-    """#dynamic_pad (C4), and #real_dynamic_slice along two axes, whose amounts are data, with and without a shape."""
+    """#dynamic_pad (C4) and #real_dynamic_slice must be right for amounts that are data, with any declared shape."""
     body = (
         "%a = stablehlo.convert %f : (tensor<3x2xf32>) -> tensor<3x2xi8> "
         + "".join([

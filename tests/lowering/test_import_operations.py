@@ -39,8 +39,8 @@ def padded(x: Any, low: int, high: int, interior: int) -> Any:
     return np.concatenate([np.full(low, 7, x.dtype), wide, np.full(high, 7, x.dtype)])
 
 
-# Each entry has the operands, the types of the arguments and of the result, the statements, and the definition. X and
-# Y have the shape 3x4, and V has 6 elements.
+# Each entry has the operands, the type of the result, the statements, and a function that computes the expected result.
+# X and Y have the shape 3x4, and V has 6 elements.
 CASES: dict[str, tuple[tuple[Any, ...], str, str, Any]] = {
     "einsum": (
         (X, Y), "3x3xf32",

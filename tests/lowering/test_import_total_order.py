@@ -149,7 +149,7 @@ def test_several_operands(direction: str) -> None:
 def test_lowered_again_it_is_the_sort_that_it_was(direction: str, form: str) -> None:
     """Lowering an imported sort must write the original sort.
 
-    It must not contain the integer keys that the op may use.
+    The text must not contain the integer keys that the op may use.
     """
     given = sort_of([form, "i32"], compared(direction, form) + RETURNED)
     program = import_stablehlo(given)

@@ -248,7 +248,7 @@ def test_narrow_matrices_are_factorised_in_float32(name: str) -> None:
 
 
 def test_random_bits_of_narrow_types() -> None:
-    """A narrow element is the lowest bits of a word, as an element of eight bits is; no integer has six bits."""
+    """An element of n bits must have the n lowest bits of the uint8 element. No integer has 6 bits: an error."""
     text = """func.func @main(%s: tensor<2xui64>) -> tensor<2x3xKIND> {
       %t, %y = stablehlo.rng_bit_generator %s, algorithm = THREE_FRY : (tensor<2xui64>) -> (tensor<2xui64>, tensor<2x3xKIND>)
       return %y : tensor<2x3xKIND>

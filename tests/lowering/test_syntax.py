@@ -168,7 +168,7 @@ def test_functions_of_modules_inside_are_verified_in_bytecode() -> None:
     "place", ['"a.py":3:4', "unknown", 'callsite("a" at "b":1:2 to :4)', 'fused<"m">["a", "b"]']
 )
 def test_locations_that_are_attributes(place: str) -> None:
-    """The text of such an attribute is `loc(..)`, in bytecode as in text."""
+    """A location that is an attribute must be read as the text `loc(..)`, both from text and from bytecode."""
     text = f"module attributes {{a.b = [loc({place})]}} {{ func.func @main(%x: tensor<f32>) -> tensor<f32> {{ return %x : tensor<f32> }} }}"
     for form in (text, bytecode(text)):
         assert read_module(form).attributes["a.b"] == (f"loc({place})",)

@@ -824,7 +824,7 @@ def test_numbers_of_a_choice_have_its_dtype() -> None:
 
 
 def test_integers_up_to_the_largest_are_listed() -> None:
-    """The end of a range would not be an int64."""
+    """`np.arange` would need the end 2^63, which is no int64."""
     last = [2**63 - 3, 2**63 - 2, 2**63 - 1]
     source = to_numpy(tnf.compile(lambda x: tnf.minimum(x, np.array(last)), np.zeros(3, np.int64)))
     assert "arange" not in str(source)

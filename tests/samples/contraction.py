@@ -30,7 +30,7 @@ ROUNDS = "sums of products round in another order"
 def accumulate(pairs: list[tuple[Any, Any]], dtype: DType) -> tuple[Any, float]:
     """Return the sum of the products of all pairs, and the sum of their absolute values.
 
-    The first sum wraps if the dtype is an integer.
+    The sum of the products wraps if the dtype is an integer.
     """
     total = sum((a * b for a, b in pairs), start=0)
     weight = float(sum(abs(a * b) for a, b in pairs))
@@ -47,7 +47,7 @@ def finished(
 ) -> OpSample:
     """Return a sample with the results in `values`.
 
-    For each index, this table has the result, and a sum of absolute values to which errors are relative.
+    `values` has, for each index, the result there and the sum of absolute values to which its error is relative.
     """
     y = np.zeros(shape, dtype.dtype)
     scale = np.zeros(shape, dtype.real.dtype)
@@ -173,7 +173,7 @@ def convolve(op: Any, x: Array, kernel: Array, dtype: DType, label: str) -> OpSa
 def _source(op: Any, x: Array, place: list[int], k: tuple[int, ...]) -> list[int] | None:
     """Return the position in x that an output reads for a position of the kernel.
 
-    The result is None if it is in the padding or in a hole.
+    The result is None if the position is in the padding, or is a zero that dilation inserts.
     """
     source = []
     for d, (p, j) in enumerate(zip(place, k, strict=True)):

@@ -79,4 +79,4 @@ def test_the_arrays_of_a_model_are_held_once(
 
 
 PIECES = 6 << 20
-"""Bytes that are allowed in addition, for buffers for writing, texts and traces, which do not grow with the model."""
+"""Additional allowed bytes, for write buffers, texts and traces, which do not grow with the model."""

@@ -523,7 +523,7 @@ def test_a_carry_is_narrowed_once_it_has_grown_by_thousands_of_roundings() -> No
 def test_a_rotation_in_a_loop_grows_by_a_rounding_each_turn() -> None:
     """The bound must grow by one rounding per iteration.
 
-    With separate intervals for the two coordinates, it would be 10^8 times larger.
+    If the two coordinates had separate intervals, the bound would be 10^8 times larger.
     """
     cos, sin, iterations = 0.8, 0.6, 60
 
@@ -791,7 +791,7 @@ def test_alternatives_hold_both_programs() -> None:
 def test_the_summary_of_values_that_cancel() -> None:
     """If values cancel to 0, their radius in ulps must be reported as finite.
 
-    It may exceed the largest float.
+    This number of ulps may exceed the largest float.
     """
     x = np.linspace(0.1, 2.0, 40).reshape(20, 2)
     for pair in x:

@@ -362,7 +362,7 @@ def test_convolutions_of_a_gpu_that_are_not_finite() -> None:
         ([2.0, np.nan], np.nan, 3.0, False),
         # XLA does not omit the product of NaN and an element of x.
         ([np.nan, 2.0], np.nan, 0.0, False),
-        # Hole * inf is NaN, but XLA may omit this product.
+        # The product of inf and an inserted zero is NaN, but XLA may omit this product.
         ([-np.inf, np.inf], np.nan, -np.inf, True),
         ([-np.inf, np.inf], np.nan, np.inf, False),
         ([-np.inf, np.inf], np.nan, 2.0, False),

@@ -20,7 +20,7 @@ X = np.array([[0.3, -1.2, 3e38, 0.7], [1.5, 2.5, -0.4, -2.0]])
 
 
 def chosen(x: Any, fault: bool) -> Any:
-    """Use the wrong operand of a `where`, if `fault`.
+    """Select by a `where`, whose operands are exchanged if `fault`.
 
     The faulty program also computes the right operand, so that the values alone do not show the fault.
     """
@@ -31,7 +31,7 @@ def chosen(x: Any, fault: bool) -> Any:
 
 
 def counted(x: Any, fault: bool) -> Any:
-    """Use argmin for argmax, if `fault`.
+    """Compute an argmax, or an argmin if `fault`.
 
     All right indices are 0. Other values of the program are 0, too.
     """
@@ -41,7 +41,7 @@ def counted(x: Any, fault: bool) -> Any:
 
 
 def huge(x: Any, fault: bool) -> Any:
-    """Subtract for an addition, if `fault`.
+    """Add two values, or subtract them if `fault`.
 
     One element of each value is much larger than all others.
     """
@@ -50,25 +50,25 @@ def huge(x: Any, fault: bool) -> Any:
 
 
 def dropped(x: Any, fault: bool) -> Any:
-    """Leave out a term, with all ops that compute it, if `fault`."""
+    """Add two terms, or only one if `fault`; then the ops that compute the other term are also missing."""
     term = tnf.tanh(tnf.sin(x) + 0.5) * 3.0
     return tnf.exp(tnf.cos(x) if fault else tnf.cos(x) + term)
 
 
 def in_a_chain(x: Any, fault: bool) -> Any:
-    """Leave out one term of a chain of sums, if `fault`."""
+    """Add four terms in a chain; if `fault`, one of them is missing."""
     y = tnf.sin(x) + tnf.cos(x)
     return (y if fault else y + tnf.floor(x)) + tnf.tanh(x)
 
 
 def swapped(x: Any, fault: bool) -> Any:
-    """Exchange the operands of a division, if `fault`."""
+    """Divide two values, with exchanged operands if `fault`."""
     y, z = tnf.sin(x), tnf.cos(x) + 2.0
     return tnf.exp(z / y if fault else y / z)
 
 
 def compared(x: Any, fault: bool) -> Any:
-    """Use the opposite comparison, if `fault`.
+    """Select by a comparison, or by the opposite comparison if `fault`.
 
     Another value of the faulty program equals the right comparison.
     """
@@ -78,9 +78,9 @@ def compared(x: Any, fault: bool) -> Any:
 
 
 def rounded(x: Any, fault: bool) -> Any:
-    """Round a value before one of its uses, if `fault`.
+    """Use a value twice; if `fault`, it is rounded before one of the uses.
 
-    Another use reads the value without rounding.
+    The other use reads the value without rounding.
     """
     y = tnf.sin(x) @ tnf.cos(x).T  # the fault rounds this value
     z = tnf.lax.reduce_precision(y, exponent_bits=5, mantissa_bits=5) if fault else y
@@ -88,12 +88,12 @@ def rounded(x: Any, fault: bool) -> Any:
 
 
 def constant(x: Any, fault: bool) -> Any:
-    """Use a slightly different factor, if `fault`."""
+    """Multiply by a factor, which is slightly different if `fault`."""
     return tnf.exp(tnf.sin(x) * (0.7507 if fault else 0.75)) + 1.0
 
 
 def reordered(x: Any, fault: bool) -> Any:
-    """Compute the wrong root of a sum, if `fault`.
+    """Compute the square root of a sum, or its cube root if `fault`.
 
     The faulty program also adds the terms in another order, which is no fault.
     """

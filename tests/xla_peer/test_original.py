@@ -125,7 +125,7 @@ def test_an_ending_that_does_not_recur_is_said_to_come_from_outside(word: str) -
 
 
 def test_the_right_side_is_blamed_for_a_window_that_is_partly_out_of_bounds(tmp_path: Path) -> None:
-    """JAX ignores such a window as a whole, so the search must read the module of an artifact in the same way."""
+    """The search must read an artifact's module as JAX does, which ignores the whole window."""
     numbers = lax.ScatterDimensionNumbers((0,), (), (0,))
 
     def f(x: Any, index: Any, updates: Any) -> Any:

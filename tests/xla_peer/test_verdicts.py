@@ -132,7 +132,7 @@ def test_the_turn_of_a_loop_in_which_two_programs_begin_to_differ() -> None:
 def test_the_turn_of_a_loop_in_which_the_paths_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """The lowered cosine is wrong above 2.
 
-    The report must name the iterations of both loops in which the argument exceeds 2.
+    For both loops, the report must name the first iteration in which the argument exceeds 2.
     """
 
     def off(op: Any, w: Any, x: Any) -> Any:

@@ -2,7 +2,7 @@
 
 python -m tools.accuracy                     measures all functions; an interrupted run is resumed
 python -m tools.accuracy --only exp pow      measures only these functions
-python -m tools.accuracy --part compiled     compares compiled functions with their bounds; `functions` does the rest
+python -m tools.accuracy --part compiled     compares only compiled functions with their bounds
 python -m tools.accuracy --singles 1000000   sets the number of float32 arguments; --doubles sets that of float64
 python -m tools.accuracy --proofs 1000000    sets the number of arguments at which a compiled function is compared with
                                              its bound: in float64, and for functions of two numbers in float32

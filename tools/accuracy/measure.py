@@ -41,7 +41,7 @@ WORST = 100
 ROUNDS = 5
 """Maximum number of rounds of `WORST` arguments.
 
-Another round follows if the reference was less accurate than the result.
+After a round in which the reference was less accurate than the result, another round follows.
 """
 SAMPLE = 1000
 """Number of random float64 arguments whose exact errors mpmath computes, whatever the reference estimates."""

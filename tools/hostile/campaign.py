@@ -31,7 +31,7 @@ SECONDS = 5.0
 PATIENCE = 30.0
 """Maximum time to wait for a child process, in seconds.
 
-It exceeds `SECONDS` because other processes use the processor, too.
+This time is longer than `SECONDS`, because the child shares the processor with other processes.
 """
 MOST_READ = 500
 """Maximum number of mutants that a child process reads before a new child replaces it."""

@@ -94,7 +94,7 @@ def split_leaves(sample: Any) -> tuple[list[Any], Any]:
 def trial_of(row: Row, name: str, op: Any, sample: Any, seed: int) -> Trial:
     """Return the trial of a sample.
 
-    It has tenferro's and PyTorch's function of the sample's active tensors, which are those to differentiate.
+    Its two functions, tenferro's and PyTorch's, take the active tensors of the sample: the tensors to differentiate.
     """
     leaves, treedef = split_leaves(sample)
     is_active = [isinstance(x, torch.Tensor) and x.requires_grad for x in leaves]

@@ -9,7 +9,7 @@ An output y agrees with the reference r if, for all elements,
     |y - r| <= 64 eps max |r| + 16 d + 16 c eps / eps_single + tiny
 
     d = max |f(x (1 + 4 eps u)) - f(x)| over three draws of u = +-1
-    c = max |f_single(z) - f(z)| over three z in single precision, as near x
+    c = max |f_single(z) - f(z)| over three z in single precision near x
 
 Here eps is the distance from 1 to the next float of the sample's dtype, and eps_single that of single precision.
 PyTorch computes f in double precision, and f_single in single precision. z is a random single-precision argument near

@@ -49,8 +49,8 @@ def read_inputs(tokens: Sequence[str], names: Sequence[str]) -> NamedInputs:
     """Parse the inputs on a command line, for a target whose inputs have the names `names`.
 
     Raises:
-        InvalidConfigError: a token is no value, or a file contains no arrays. Or a name occurs twice, or is no input of
-            the target.
+        InvalidConfigError: a token is no value, a file contains no arrays, or a name occurs twice or is no input of the
+        target.
         FileNotFoundError: a file does not exist.
     """
     positional: list[Any] = []

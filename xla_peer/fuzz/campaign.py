@@ -29,9 +29,9 @@ __all__ = ["FuzzReport", "Group", "fuzz"]
 
 GRADIENT_EVERY = 3
 INTERPRETER_EVERY = 20
-"""Default number of programs after which StableHLO's reference interpreter also runs one.
+"""Default n for which StableHLO's reference interpreter also runs every n-th program.
 
-`GRADIENT_EVERY` is the default number after which a program is differentiated.
+By default, every `GRADIENT_EVERY`-th program is differentiated.
 """
 
 

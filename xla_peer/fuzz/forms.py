@@ -65,7 +65,7 @@ def symbolic(case: Case) -> Case:
 
 
 def imported(case: Case) -> Case:
-    """Return a case with the program that importing the program's StableHLO text gives."""
+    """Return a case with the program that was lowered to StableHLO text and imported again."""
     return Case(
         import_stablehlo(lower_to_stablehlo(case.program).plain_text, drops_windows=True),
         case.leaves,

@@ -648,7 +648,7 @@ def space_to_depth(a: Any, x: Any) -> Any:
 
 
 def trilu(a: Any, x: Any, k: Any = None) -> Any:
-    """Keep the upper or lower triangle that ends at diagonal k, and set all other elements to 0."""
+    """Keep the elements on and above diagonal k, or on and below it, and set all other elements to 0."""
     shift = 0 if k is None else ints(k, "k")[0]
     return np.triu(x, shift) if a.get("upper", 1) else np.tril(x, shift)
 
@@ -1024,7 +1024,7 @@ A missing optional operand is passed as None, or omitted if no operand follows i
 
 
 def _identity(x: Any, largest: bool) -> Any:
-    """Return the largest number of x's dtype (the identity of a minimum), or else the least (of a maximum)."""
+    """Return the identity of a minimum in x's dtype, which is the largest number, or else that of a maximum."""
     kind = numpy_dtype(x)
     if kind.kind == "b":
         return largest

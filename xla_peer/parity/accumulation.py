@@ -49,10 +49,10 @@ Kernel = Callable[..., Any]
 def accumulated_error(
     op: StdTensorOp, kernel: Kernel, operands: Sequence[Any], result: Any, pending: float
 ) -> Any:
-    """Estimate an eighth of the distance between the native result and the result of another implementation.
+    """Estimate the error of a result by the order of its terms: a quarter of the error of the measured chains.
 
-    Each of the two results may differ from the exact result by the error of the measured chains. So their distance is
-    at most twice this error, and the estimate is a quarter of it.
+    The results of two implementations may each differ from the exact result by the error of the measured chains. So the
+    estimate is an eighth of their largest distance.
 
     Args:
         op: the op that combines terms.
@@ -89,7 +89,7 @@ def _wide_abs(x: Any) -> Any:
 def _share(op: Any, operands: Sequence[Any], result: Any) -> float:
     """Estimate the error of the result as a fraction of `_magnitude`; the estimate is at least one rounding.
 
-    The share is 0 for a sum of two terms, which every implementation rounds once.
+    The fraction is 0 for a sum of two terms, which every implementation rounds once.
     """
     if not result.size or not all(x.size for x in operands):
         return 0.0

@@ -1,4 +1,4 @@
-"""Alignment of two programs: search backwards from differing outputs for the instructions that cause it."""
+"""Alignment of two programs: search backwards from differing outputs for the instructions that differ."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ def aligned(
             alignment.places.append((slot, other_slot))  # the other program inserts an op
             continue
         if step is None or there is None or not _are_alike(step, there, slot, other_slot):
-            # If the other program has no such value, and reads another value of the first program in its place, the
-            # instruction of the missing value is named.
+            # If the other program lacks the value of `slot`, and reads another common value in its place, the
+            # instruction that computes `slot` is recorded.
             is_replaced = (
                 step is not None and slot not in side.common and other_slot in other.common
             )
@@ -118,7 +118,7 @@ def _is_same(side: Side, other: Side, agrees: Callable[[int, int], bool], x: int
 
 
 def _reads(side: Side, step: Instruction, number: int) -> bool:
-    """Return whether the class number `number` belongs to an operand of an instruction."""
+    """Return whether an operand of the instruction `step` has the class number `number`."""
     return number in [side.class_of[slot] for slot in step.inputs]
 
 

@@ -141,10 +141,10 @@ def _largest(terms: Sequence[Any]) -> Any:
 def _planes(
     choice: Choice, planes: Sequence[Any], valid: Sequence[Any], output: Any
 ) -> Alternatives:
-    """Return alternatives of an output from planes of alternative results.
+    """Return alternatives of an output, from arrays of alternative results of the op that decides.
 
     Args:
-        choice: the ops after the decision, which are applied to the planes.
+        choice: the decision. Its ops `carried`, between the decision and the output, are applied to the arrays.
         planes: arrays of the shape of the op's result, with one alternative for each element.
         valid: for each plane, a mask of the elements that have this alternative.
         output: the program's output.

@@ -1,7 +1,7 @@
 """Search for the wrong collective in a module for several devices.
 
-One collective at a time is changed in the text. It gets the groups along other mesh axes, reversed pairs of devices, or
-another reduction. If a change corrects the results, the collective is wrong.
+One collective at a time is changed in the module's text: to groups along other mesh axes, to reversed pairs of devices,
+or to another reduction. If a change corrects the results, that collective is wrong.
 """
 
 from __future__ import annotations

@@ -349,7 +349,7 @@ def _spread(native: Any, moved: Sequence[Any], drawn: int | None, flips: bool) -
 
     If some runs are `GAP` times farther away than all other runs, a decision flipped in these runs. Their values are
     alternatives, and not part of the spread. Runs that perturb only one kind of op may leave an element unchanged. Then
-    a decision is assumed to have flipped in other runs only if the element changes by a large share.
+    a decision is assumed to have flipped in other runs only if the element changes by a large fraction of its size.
     """
     first = _wide(moved[0])
     distances: list[Any] = []

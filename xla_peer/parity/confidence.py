@@ -41,7 +41,7 @@ LEAST_CHANCE = 0.09
 
 
 def rounding_runs(confidence: float) -> int:
-    """Return the number of runs after which `SAFETY` times the largest movement is a bound with this confidence.
+    """Return after how many runs `SAFETY` times the largest movement of a result is a bound with this confidence.
 
     >>> rounding_runs(0.95), rounding_runs(0.999)
     (4, 9)

@@ -21,7 +21,7 @@ __all__ = ["by_definition"]
 
 DIGITS = 60
 CLEAR = 4.0
-"""Ratio of the errors of the two paths from which on the less accurate path is called wrong."""
+"""Minimum ratio of the errors of the two paths for the less accurate path to be called wrong."""
 
 
 class _Element(NamedTuple):

@@ -98,7 +98,7 @@ class Divergence:
             OSError: the folder cannot be created or written.
         """
         platform = self.platform if self.platform in PLATFORMS else "cpu"
-        # Without locations, which are lines of the user's files: they are noise in an issue, and may be private.
+        # The text has no locations: lines of the user's files are noise in an issue, and may be private.
         text = self.text or lower_to_stablehlo(self.program, platform).plain_text
         worst, output = list(self.output.worst or ()), self.output
         said = f"{output.name}{worst}: {output.xla!s}, expected {output.native!s}, {output.ulps:.3g} ulps apart"

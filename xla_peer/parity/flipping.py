@@ -1,10 +1,10 @@
 """Measurement of the effects of single decisions that rounding may flip.
 
-A decision is an op on floats that returns integers, bools or whole numbers. Runs that round differently, but keep all
-decisions, show how much rounding alone changes an output. The change of a decision's operands in these runs shows
-which of its elements may flip. Each of these elements is flipped in a separate run. An output may then differ by the
-sum of any of the effects. If the effects were not separated, one element that may flip would excuse errors in all
-other elements.
+A decision is an op on floats that returns integers, bools or whole numbers. Runs with pinned decisions round
+differently, but keep all decisions. They show how much rounding alone changes an output. The change of a decision's
+operands in these runs shows which of its elements may flip. Each of these elements is flipped in a separate run. An
+output may then differ by the sum of any of the effects. If the effects were not separated, one element that may flip
+would excuse errors in all other elements.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ MOST_FLIPS = 64
 MOST_SUMS = 512
 """Maximum number of distinct sums of effects at an element of an output; with more, their whole range is allowed."""
 WIDER = 16.0
-"""Ratio of the bounds with free and with pinned decisions above which the bound with pinned decisions is used.
+"""Ratio of the bound from free runs to the bound from runs with pinned decisions, above which the second is used.
 
-Above this ratio, it is flipped decisions that make the bound from free runs large.
+Above this ratio, flipped decisions rather than rounding make the first bound large.
 """
 
 

@@ -71,7 +71,7 @@ def interpreted_text(program: GraphProgram, leaves: Sequence[Any]) -> list[Any] 
 
 
 def _refusal(program: GraphProgram) -> str:
-    """Return why the interpreter does not run a program: it has too many elements; empty if it runs."""
+    """Return why the interpreter does not run a program, which is that it has too many elements; "" if it runs it."""
     size = sum(int(np.prod(spec.shape)) for spec in program.types)
     if size <= LARGEST:
         return ""

@@ -48,7 +48,7 @@ class StepMoves:
         self.operand_count = len(operands)
 
     def note(self, operands: Sequence[Any], results: Sequence[Any]) -> None:
-        """Update the movements by the operands and results of the same execution in another run."""
+        """Compare the operands and results with the same execution in another run, and update the largest movements."""
         for moves, x, y in zip(self.moves, self.values, (*operands, *results), strict=True):
             np.maximum(moves, movement(x, y), out=moves)
 

@@ -38,9 +38,10 @@ class OriginalWitness:
     def opinion(
         self, number: int, native: Any, original: Any, allowance: Allowance, platform: str
     ) -> tuple[str, str]:
-        """Return what is wrong if native and the original text through PJRT disagree, and a sentence with the reason.
+        """Return which side is wrong if native and the original text disagree, and a sentence with the reason.
 
-        It is the platform if the interpreter agrees with native, the import if it agrees with PJRT, and empty otherwise.
+        The platform is wrong if the interpreter agrees with native, and the import if it agrees with PJRT; else return
+        "".
 
         Args:
             number: the number of the output.
@@ -183,7 +184,7 @@ def _parting(
 
 
 def _cut(module: StableHloModule, number: int) -> GraphProgram:
-    """Cut a module after an operation, and return it as a program with the same meaning of scatters."""
+    """Cut a module after an operation, and import it with the same settings as the whole module."""
     return import_stablehlo(
         module.until(number), trusted=module.trusted, drops_windows=module.drops_windows
     )

@@ -153,7 +153,7 @@ class Digits:
     _repr_html_ = to_html
 
     def _shown_lines(self, culprit: LineDigits | None) -> list[LineDigits]:
-        """Return the culprit and the lines that lose most, up to `MOST_BYTES`, in the order of the source."""
+        """Return the culprit and the next worst lines, as many as fit into `MOST_BYTES`, in source order."""
         by_loss = sorted(self.lines, key=lambda line: (line != culprit, -line.worst))
         sizes = itertools.accumulate(_length(_rows({line.line: line}, culprit)) for line in by_loss)
         count = sum(size <= MOST_BYTES for size in sizes)

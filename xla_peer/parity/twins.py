@@ -34,7 +34,7 @@ TRANSPARENT = (BroadcastInDim, Reshape)
 FEWEST = 2
 """Minimum number of ops of a case that may be found as a part of a report's module."""
 NEAR = 0.5
-"""Minimum share of common digests from which on a report is named as similar."""
+"""Minimum share of common digests for a report to be named as similar."""
 MOST = 3
 """Maximum number of similar reports that are named."""
 HALLS = ("xla_peer.hall", "tests.hall.reports")

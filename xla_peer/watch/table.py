@@ -181,10 +181,10 @@ class Table:
         return sum([entry is not None and entry.state == state for entry in entries])
 
     def to_markdown(self, sections: Mapping[str, str] | None = None) -> str:
-        """Write tables in Markdown: counts, then one table per compiler that the reports are about.
+        """Write Markdown: a table of the counts, then a table of cases for each compiler that has reports about it.
 
         Args:
-            sections: titles of the tables, by the name of the compiler that their reports are about.
+            sections: the titles of the latter tables, by the name of the compiler that the reports are about.
         """
         titles = dict(sections or {})
         lines = [_line(["compiler", *STATES]), _line(["---"] * (1 + len(STATES)))]

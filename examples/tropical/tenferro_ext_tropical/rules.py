@@ -84,5 +84,5 @@ class SharedRule(ProductRule):
 
 
 def shared_ties() -> ExtensionRuleSet:
-    """Return rules for an `AdContext` with which all equal terms share the derivative, which otherwise the first gets."""
+    """Return rules for an `AdContext` by which equal terms share the derivative; by default the first gets it."""
     return ExtensionRuleSet([SharedRule()])

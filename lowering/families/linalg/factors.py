@@ -1,6 +1,6 @@
 """Lowering of the solution of linear systems from LU factors: a row permutation and two triangular solves.
 
-It is the same on every platform.
+This lowering is the same on every platform.
 """
 
 from __future__ import annotations

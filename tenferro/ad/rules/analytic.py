@@ -57,7 +57,7 @@ SlopeTangent = Callable[[Value, Value], Value]
 def over(denominator: str) -> AdRule:
     """Return the rule y_dot = x_dot / x, or x_dot / (1 + x).
 
-    It divides at once, because the reciprocal could overflow.
+    It divides x_dot directly, because the reciprocal could overflow.
     """
 
     def jvp(op: StdTensorOp, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
@@ -123,7 +123,7 @@ def near_and_far(x: Value) -> tuple[Value, Value, Value]:
     """Return whether |x| < 1/2, and two copies of x: one is 0 where |x| >= 1/2, the other is 0 where |x| < 1/2.
 
     Callers use 1 - x^2 near zero, where the derivatives of 1 - x and 1 + x cancel. Far from zero they use 1 - x and
-    1 + x. There x^2 could overflow, and loses the sign of the imaginary part, which distinguishes the two banks of a
+    1 + x. There x^2 could overflow, and loses the sign of the imaginary part, which distinguishes the two sides of a
     branch cut.
     """
     is_near = compare(abs_(x), "LT", 0.5)

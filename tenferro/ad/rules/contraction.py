@@ -1,4 +1,4 @@
-"""Derivatives of the contraction ops. They are bilinear; the transpose for either operand is again a contraction.
+"""Derivatives of the contraction ops. These ops are bilinear; the transpose for either operand is again a contraction.
 
 Source for convolution: Dumoulin and Visin, "A guide to convolution arithmetic", 2016. The feature group count and the
 batch group count are exchanged as in the transposes of JAX's `conv_general_dilated`.
@@ -98,7 +98,7 @@ def dot_batch(op: ops.DotGeneral, inputs: Values, batched: tuple[bool, ...]) -> 
 
 
 def dilated(extent: Any, dilation: int) -> Any:
-    """Return the extent of an axis after dilation, which inserts `dilation` - 1 holes between neighbouring elements."""
+    """Return the extent of an axis after dilation, which inserts `dilation` - 1 zeros between neighbouring elements."""
     return 0 if extent == 0 else (extent - 1) * dilation + 1
 
 
@@ -109,7 +109,7 @@ def split_groups(x: Value, axis: int, count: int) -> Value:
 
 
 def move_groups(x: Value, source: int, target: int, count: int) -> Value:
-    """Split the groups off axis `source`, and merge them into axis `target` as its slowest part."""
+    """Split the groups off axis `source`, and merge them into axis `target`, along which they vary slowest."""
     if count == 1:
         return x
     y = split_groups(x, source, count)
@@ -225,7 +225,7 @@ def convolution_batch(op: ops.Convolution, inputs: Values, batched: tuple[bool, 
 
 
 def _convolution_each(op: ops.Convolution, x: Value, kernel: Value) -> Value:
-    """Merge the leading axis into the groups of x and of the kernel, as their slowest part."""
+    """Merge the leading axis into the groups of x and of the kernel; it varies slowest."""
     size = x.shape[0]
     if not isinstance(size, int):
         raise UnsupportedError(

@@ -1497,7 +1497,7 @@ def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = S
     """Compute the matrix exponential, by scaling and squaring with the Pade approximant of degree 13.
 
     The number of squarings that a matrix needs depends on the data. The program always computes `max_squarings`
-    squarings, and selects the result.
+    squarings, and selects the result after the number that is needed.
 
     Args:
         max_squarings: the number n of squarings, for 1-norms up to 5.37 2^n; results for larger norms are inaccurate.

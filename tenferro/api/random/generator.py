@@ -302,7 +302,7 @@ def gumbel(
 
 
 def require_mode(name: str, mode: str) -> None:
-    """Raise an error if `mode` is not a number of random bits that JAX names.
+    """Raise an error unless `mode` is one of JAX's names for the number of random bits per sample.
 
     Raises:
         InvalidConfigError: `mode` is neither "low" nor "high".

@@ -22,7 +22,7 @@ RESERVED = frozenset(",->.")
 MOST_LABELS = 1_000_000
 
 NOTATIONS = ExtensionCacheKey("tenferro.einsum.v1", "notations")
-"""Key of the cache of parsed notations. Its entries are found by the subscripts and the ranks of the operands."""
+"""Key of the cache of parsed notations, whose keys are the subscripts with the ranks of the operands."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 PLANS = ExtensionCacheKey("tenferro.einsum.v1", "plans")
-"""Key of the cache of paths. Its entries are found by the op and the shapes of the operands."""
+"""Key of the cache of paths, whose keys are the op with the shapes of the operands."""
 
 Path = tuple[tuple[int, ...], ...]
 """Positions of the operands that each step contracts. The result of a step is appended to the remaining operands."""

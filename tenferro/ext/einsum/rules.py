@@ -45,8 +45,8 @@ class EinsumRule(ExtensionAdRule):
             for label in filled
         ]
         labels = (op.output, *terms.values(), *filled)
-        # The optimiser may take longer for the transpose, which has more operands, or an operand that shares labels
-        # with all others. In that case, "auto" plans the path.
+        # The transpose has more operands, or an operand that shares labels with all other operands. If the op's
+        # optimiser may take too long for it, "auto" plans the path instead.
         is_planned = isinstance(op.optimize, str) and not unbounded(op.optimize, labels, own)
         planned = op.optimize if is_planned else "auto"
         pulled = Einsum(labels, own, planned)

@@ -238,7 +238,7 @@ class Lu(MatrixOp):
 
 
 class Solver(MatrixOp):
-    """Solution X of op(A) X = B, where A and B have equal batch axes. `transpose` selects op."""
+    """Solution X of op(A) X = B for equal batch axes; `transpose` selects A, its transpose or its adjoint as op(A)."""
 
     transpose: str
     input_count = 2

@@ -130,7 +130,7 @@ def cut(x: Value, axis: int, start: Any, limit: Any) -> Value:
 def may_exceed(lhs: Any, rhs: Any) -> bool:
     """Return whether lhs may be larger than rhs.
 
-    If not, the elements from rhs to lhs are none, and are not computed.
+    If not, there are no elements from rhs to lhs to compute.
     """
     return at_least(rhs, lhs.dim if isinstance(lhs, UpperBound) else lhs) is not True
 

@@ -14,7 +14,7 @@ from tenferro.extension import ExtensionCaches, ExtensionRuntime
 __all__ = ["ThreefryRuntime"]
 
 PIECE = 16384
-"""Number of words that pass through all rounds before the next words do. They take three buffers of 64 KiB."""
+"""Number of words in a block; each block passes through all rounds in three buffers of 64 KiB."""
 
 
 class ThreefryRuntime(ExtensionRuntime):

@@ -25,8 +25,8 @@ __all__ = ["concatenate", "pad"]
 def pad(producers: Producers, op: Pad, inputs: Values, source: SourceLine | None) -> Values | None:
     """Simplify a pad.
 
-    A pad without edges is removed. A pad with negative edges only becomes a slice. If the operand is a broadcast of the
-    padding value, the pad becomes a broadcast. A pad of a pad becomes one pad.
+    A pad that adds and removes nothing is dropped. A pad that only removes elements becomes a slice. If the operand is
+    a broadcast of the padding value, the pad becomes a broadcast. A pad of a pad becomes one pad.
     """
     x, fill = inputs
     shape = shape_of(producers, x)

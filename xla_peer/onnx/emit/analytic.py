@@ -104,4 +104,4 @@ ROWS: Rows = {
     ops.Digamma: decomposed(functions.digamma),
     ops.Polygamma: polygamma,
 }
-"""Functions that write the analytic ops. Ops that are not listed after the first line raise an error."""
+"""Functions that write the analytic ops. The first entry raises an error for each op without its own entry."""

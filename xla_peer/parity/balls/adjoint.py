@@ -60,7 +60,7 @@ LARGEST_BATCH = 1 << 19
 
 
 def tightened(tape: Tape, outputs: Sequence[Ball]) -> list[Ball]:
-    """Return the outputs with smaller radii: for each element, its own radius or the mean value bound, if smaller."""
+    """Return the outputs, with the mean value bound in place of each radius that is larger than this bound."""
     sizes = [ball.value.size for entry in tape.entries for ball in _results(entry)]
     if not sizes:
         return list(outputs)

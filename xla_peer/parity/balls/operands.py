@@ -179,8 +179,8 @@ def underflow(operands: Operands) -> Any:
 def flushed(x: Any, dtype: DType) -> Any:
     """Return |x| where x is subnormal, and 0 elsewhere: the error if an implementation flushes x to zero.
 
-    Parts of complex numbers count as subnormal up to `NEAR_ZERO` smallest normal numbers, because implementations
-    halve and square them.
+    Parts of complex numbers count as subnormal below `NEAR_ZERO` times the smallest normal number, because
+    implementations halve and square them.
     """
     if not dtype.is_inexact:
         return np.zeros(np.shape(x))

@@ -50,7 +50,7 @@ class Pullbacks:
 
 
 def _in_float64(ball: Ball) -> Ball:
-    """Convert a ball to float64; if the sign of its elements is known, drop the part with the other sign."""
+    """Convert a ball to float64; if the sign of its elements is known, remove the numbers of the opposite sign."""
     if ball.value.dtype.kind in "biu":
         return ball
     value, radius = wide(ball.value), ball.radius

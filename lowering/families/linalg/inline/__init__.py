@@ -29,7 +29,7 @@ __all__ = ["RULES", "cholesky", "eig", "eigh", "lu", "pivots_to_permutation", "q
 def cholesky(op: Any, w: Writer, a: Value) -> Value:
     """Emit `stablehlo.cholesky`, which every compiler supports.
 
-    A factor that contains NaN belongs to a matrix that is not positive definite. Its whole lower triangle is set to
+    If a factor contains NaN, its matrix is not positive definite. Then the whole lower triangle of the factor is set to
     NaN.
     """
     a = hermitian(w, a)

@@ -142,7 +142,7 @@ def ordered(w: Writer, x: Value, order: Value) -> Value:
 
 
 def reordered(perm: Value, order: Value, first: int) -> Value:
-    """Permute the entries of `perm` from index `first` on by `order`; the entries before stay."""
+    """Permute the entries of `perm` from index `first` on by `order`; earlier entries do not move."""
     if not first:
         return order
     axis = perm.rank - 1

@@ -15,7 +15,7 @@ __all__ = ["block", "column", "dot", "loop", "loop_while", "row", "values_of", "
 
 
 class WriterEmitter:
-    """Backend of the algebra that writes each op by its StableHLO emitter to a writer."""
+    """Backend of `tenferro.extension.algebra`: the StableHLO emitter of each op writes it to a writer."""
 
     def __init__(self, w: Writer) -> None:
         self.writer = w
