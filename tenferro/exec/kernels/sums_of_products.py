@@ -1,6 +1,6 @@
-"""Convolutions of images by compiled sums of products, which read windows in place if channels are contiguous.
+"""Convolutions of images by compiled sums of products, which read windows in place and do not hold the GIL.
 
-An image is copied if it is padded or if its channels are not contiguous. Compiled code holds no GIL.
+An image is copied if it is padded or if its channels are not contiguous.
 """
 
 from __future__ import annotations
@@ -22,38 +22,32 @@ from tenferro.types import DType
 __all__ = ["MAX_PLANS", "DirectSums", "channels_last"]
 
 TASKS = 6
-"""Maximum number of parts of a result, each computed by one call of the compiled function."""
+"""Maximum number of calls of the compiled function per convolution."""
 MAX_KERNEL_BYTES = 1 << 24
 """Maximum size of the kernels in bytes; compiled code reads all kernels once for every few rows of the result."""
 MIN_PRODUCT_WORK = 1 << 24
-"""Minimum number of multiplications for which a 1x1 convolution is compiled.
-
-A smaller one is computed by BLAS, which copies no windows of 1x1 elements either.
-"""
+"""Minimum number of multiplications of a compiled 1x1 convolution; for fewer, BLAS does not copy either."""
 MAX_STRIDED_WORK = 1 << 24
-"""Maximum number of multiplications of a gradient of kernels that compiled code computes without copying windows.
-
-BLAS may be faster for more, because it packs the windows.
-"""
+"""Maximum number of multiplications of a compiled gradient of kernels; for more, BLAS packs the windows."""
 OUTPUTS_LAST = 2, 3, 1, 0
 """Permutation of kernels [o, c, k..] that makes the outputs contiguous for vector instructions."""
 MIN_PLACES = 128
-"""Minimum number of windows for which images without contiguous channels are copied and summed by compiled code."""
+"""Minimum number of windows for which images without contiguous channels are copied for compiled code."""
 MAX_PLANS = 16
-"""Maximum number of plans per convolution; each layout of a group or phase needs one."""
+"""Maximum number of plans per convolution; each layout of a group or phase needs a plan."""
 
 
 class DirectSums:
-    """Writer of convolutions by compiled code, with a cache of plans for the shapes and strides of arrays."""
+    """Writer of convolutions by compiled code, with a cache of plans by shapes and strides."""
 
     def __init__(self, resources: Resources) -> None:
         self.resources = resources
         self._plans: BoundedCache[tuple[_ImagePlan, CompiledSum] | None] = BoundedCache(MAX_PLANS)
 
     def write(self, window: Window, x: Array, w: Array, out: Array) -> bool:
-        """Write the convolution of x [n, c, s..] with kernels [o, c, k..] to out [n, o, p..]; return whether it could.
+        """Write the convolution of x [n, c, s..] with kernels [o, c, k..] to out [n, o, p..], and return True.
 
-        If it returns False, out is unchanged.
+        Return False, and leave `out` unchanged, if the convolution is not compiled.
         """
         key = window, x.shape, x.strides, w.shape, w.strides, out.strides
         compiled = self._plans.get(key, lambda: self._compiled(window, x, w, out))
@@ -74,7 +68,7 @@ class DirectSums:
 
 
 def channels_last(x: Array, into: Any = None) -> Array:
-    """Return a copy of images [n, c, h, w] in which axis c is contiguous, in the buffer `into` or in new memory."""
+    """Return a copy of images [n, c, h, w] in which axis c is contiguous, in the buffer `into` if it is not None."""
     n, c, h, w = x.shape
     copy = np.ndarray((n, h, w, c), x.dtype, into).transpose(0, 3, 1, 2)
     copy[...] = x
@@ -109,10 +103,10 @@ def _planned(window: Window, x: Array, w: Array, out: Array) -> _ImagePlan | Non
 class _ImagePlan:
     """Plan of a convolution as a sum over channels and kernel elements.
 
-    The rows of the sum are the result's spatial axis with the larger stride, and its places are the other one.
+    Axis r of `SumOfProducts` is the result's spatial axis with the larger stride, and axis m its other spatial axis.
 
     Args:
-        is_copied: whether x is first copied, so that its channels are contiguous.
+        is_copied: whether x is first copied to make its channels contiguous.
     """
 
     def __init__(self, window: Window, x: Array, w: Array, out: Array, is_copied: bool) -> None:
@@ -145,10 +139,10 @@ class _ImagePlan:
     def run(
         self, compiled: CompiledSum, resources: Resources, x: Array, w: Array, out: Array
     ) -> None:
-        """Write the convolution of x and w to out, by the function compiled from `self.sums`."""
+        """Write the convolution of x and w to `out` by the function compiled from `self.sums`."""
         function, tasks = compiled
         workers = workers_for(resources, self.multiplications)
-        # The ranges of tasks are few, because a thread waits for the GIL before each range.
+        # There are few ranges of tasks, because a thread waits for the GIL before each range.
         tasks *= self.rows
         parts = even_ranges(tasks, min(tasks, TASKS) if workers.count > 1 else 1)
         with scratch(resources, (*self.scratch_sizes, self.copy_bytes)) as memory:
