@@ -1,7 +1,7 @@
-"""Elementary functions as arithmetic that LLVM can vectorise: a table of the functions with error bounds, and calls.
+"""Elementary functions as arithmetic that LLVM can vectorise, with error bounds.
 
 A function of float32 is computed in float64, and its result is rounded. If the processor has no fused multiply-adds,
-the error may be one unit larger than the bound.
+the error may exceed the bound by one unit.
 """
 
 from __future__ import annotations
@@ -30,11 +30,9 @@ class Elementary:
     Attributes:
         double: the formula for float64.
         single: a shorter formula for float32, which is evaluated in float64; None if `double` is used.
-        ulps: the error bound of `double`, in units in the last place of the exact value; `single` has the bound
-            `SINGLE_ULPS`.
-        max_magnitude: the magnitude below which the formula supports arguments. For other arguments, the C library is
-            called. If it is finite, vectorised loops call a function of several lanes, which tests its arguments.
-        arity: the number of arguments.
+        ulps: the error bound of `double`, in units in the last place of the exact value; `SINGLE_ULPS` for `single`.
+        max_magnitude: the bound on |x| below which the formula holds; the C library is called for other arguments. If
+            it is finite, vectorised loops call a function of several lanes, which tests its arguments.
     """
 
     double: Callable[..., Number]
@@ -45,7 +43,7 @@ class Elementary:
 
 
 SINGLE_ULPS = 0.52
-"""Error bound of functions of float32, in units in the last place; the largest measured error is 0.5104, of expm1."""
+"""Error bound of functions of float32, in units in the last place; the largest measured error is 0.5104 (expm1)."""
 FUNCTIONS = {
     "exp": Elementary(ex.exp, single.exp, 1.0),
     "expm1": Elementary(ex.expm1, single.expm1, 1.5),
@@ -73,11 +71,11 @@ FUNCTIONS = {
     "pow": Elementary(power.pow_, None, 1.0, arity=2),
 }
 PURE = "nounwind willreturn readnone"
-"""Attributes that tell LLVM that a function has no side effects."""
+"""LLVM attributes of a function without side effects."""
 
 
 def call(code: Code, name: str, dtype: DType, *xs: Value) -> Value:
-    """Write a call of the function with this name, and return its result; 16-bit floats are float32 in registers."""
+    """Write a call of the function `FUNCTIONS[name]`, and return its result."""
     function = FUNCTIONS[name]
     single = function.single if llvm_type(dtype) == "float" else None
     symbol, write = f"tenferro_{name}{'_single' if single else ''}", single or function.double
@@ -89,7 +87,7 @@ def call(code: Code, name: str, dtype: DType, *xs: Value) -> Value:
             else _defined(code, symbol, function.arity, " alwaysinline nounwind", write)
         )
     work = len(code.functions[symbol].instructions)
-    # By LLVM's vector function ABI, a vectorised loop calls this function of several lanes instead.
+    # By LLVM's vector function ABI, a vectorised loop calls this variant, a function of several lanes.
     variant = f"_ZGV_LLVM_N{code.lanes}v_{symbol}({symbol}_{code.lanes})"
     attributes = f' "vector-function-abi-variant"="{variant}"' if is_bounded else ""
 
@@ -100,7 +98,7 @@ def call(code: Code, name: str, dtype: DType, *xs: Value) -> Value:
 
 
 def in_float64(code: Code, dtype: DType, write: Callable[..., Value], *xs: Value) -> Value:
-    """Write a function of float64 for arguments of a dtype; float32 is converted to float64, and the result back."""
+    """Write a function of float64 for arguments of a dtype; for float32, convert arguments and result."""
     if llvm_type(dtype) == "double":
         return write(*xs)
     y = write(*[code.cast("fpext", x, "double") for x in xs])
@@ -110,9 +108,7 @@ def in_float64(code: Code, dtype: DType, write: Callable[..., Value], *xs: Value
 def _defined(
     code: Code, name: str, arity: int, attributes: str, write: Callable[..., Number], lanes: int = 1
 ) -> Function:
-    """Return the definition of a function of float64 whose instructions `write` writes.
-
-    The functions that it calls are declared in the module of `code`.
+    """Return the definition of a function of float64 whose instructions `write` writes; declare its callees.
 
     Args:
         lanes: the number of lanes of the arguments and of the result.
@@ -130,8 +126,8 @@ def _bounded(
 ) -> Function:
     """Return a scalar function that computes a formula, or calls the C library for large arguments.
 
-    A second version, for several lanes, is added to the module, and vectorised loops call it. If one of its arguments
-    is large, it calls the scalar version for each lane.
+    Also add a function of several lanes to the module, which vectorised loops call. If an argument is large, this
+    function calls the scalar function for each lane.
     """
 
     def guarded(x: Number) -> Number:
