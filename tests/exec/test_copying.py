@@ -74,7 +74,7 @@ def test_large_arrays_are_copied_on_threads(order: str) -> None:
 
 
 class Parts(Workers):
-    """Workers that record how many parts each piece of work could be split into."""
+    """Workers that record the arguments `rows` of `parallel_for`."""
 
     def __init__(self) -> None:
         super().__init__(1)
@@ -86,7 +86,7 @@ class Parts(Workers):
 
 
 def turned(*shape: int) -> Any:
-    """Return a column-major array of this shape. Its elements are undefined."""
+    """Return an uninitialised column-major array of this shape."""
     return np.empty(shape[::-1]).T
 
 
@@ -146,7 +146,7 @@ def test_short_common_runs_are_elements(
     ],
 )  # fmt: skip
 def test_the_fastest_axis_has_the_smallest_stride(x: Any, axis: int) -> None:
-    """Axes of stride 0 must not count. Among axes of equal stride, the longest one must be chosen."""
+    """Axes of stride 0 must not count. Among axes of equal stride, the longest must be chosen."""
     assert fastest_axis(x) == axis
 
 
@@ -179,14 +179,14 @@ def test_how_few_layouts_are_copied_is_planned_once(monkeypatch: pytest.MonkeyPa
     assert (halves.shape, halves.strides) == (arrays[3].shape, arrays[3].strides)
     for x in (arrays[8], arrays[3], arrays[3][::-1], halves):
         assert np.array_equal(dense(x), x)
-    # Arrays with other strides or another item size are different layouts. A full cache must drop its oldest entry.
+    # Arrays with other strides or another item size need another plan. A full cache must drop its oldest plan.
     assert planned[9:] == [arrays[3].shape] * 2
     dense(arrays[0])
     assert planned[11:] == [arrays[0].shape]
 
 
 class RecordingTransposer:
-    """Transposer whose functions copy nothing. It records the rows for which they were called."""
+    """Transposer whose functions record their ranges of tasks, and copy nothing."""
 
     def __init__(self) -> None:
         self.requests, self.done = 0, list[tuple[int, int]]()
@@ -197,7 +197,7 @@ class RecordingTransposer:
 
 
 def whole_lines(*shape: int, shift: int = 0) -> Any:
-    """Return an array of zeros whose memory begins `shift` bytes after the beginning of a cache line."""
+    """Return an array of zeros whose memory begins `shift` bytes after the start of a cache line."""
     nbytes = 8 * int(np.prod(shape))
     memory = np.zeros(nbytes + 128, np.uint8)
     start = -memory.ctypes.data % 64 + shift
