@@ -88,8 +88,8 @@ class GraphExecutor:
             run; see `tenferro.compile_cache.CompileCache`.
         backend: the kernels, and the arrays that they accept; NumPy's by default. Schedules of any other backend are
             interpreted.
-        memory_bytes: maximum size of freed memory that is cached for later runs, in bytes. It was used by intermediate
-            values, scratch buffers, and results that are no longer referenced.
+        memory_bytes: maximum size in bytes of the pool, which caches memory of intermediate values, of scratch buffers
+            and of results that are no longer referenced.
         runtimes: runtimes of extension families, in addition to the runtimes that families define.
 
     Results never share memory with an argument, a constant, or each other.
@@ -148,7 +148,7 @@ class GraphExecutor:
         sums = (lambda *each: compiler.sums.function(*each)) if compiler else None
         as_array = np.asarray if backend is NUMPY else lambda y: y
         resources = Resources(self.workers, self.memory, as_array, transposer, sums, log)
-        # Runtimes of extensions read this attribute; `caches.owner` is the executor.
+        # Runtimes of extensions use this attribute of `caches.owner`, the executor.
         self.row_major = Dense("C", resources)
         self.binder = Binder(
             extensions=self.extensions,

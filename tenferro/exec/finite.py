@@ -35,7 +35,7 @@ def finite_or_raise(
 
 
 def strange(y: Any, operands: Sequence[Any]) -> str | None:
-    """Return a message if y contains NaN and no operand does, or is not finite and all operands are; else None.
+    """Return a message if y has NaN and no operand has, or y is not finite and all operands are; else None.
 
     >>> strange(np.array([0.0, -np.inf]), [np.array([1.0, 0.0])])
     'made -inf at [1] of 0.0; 1 of 2 elements'

@@ -44,8 +44,8 @@ class Latest(NamedTuple):
         program: the program, which is referenced so that no other object gets its `id`.
         types: the class, shape and dtype of each argument.
         has_scalars: whether an argument is a NumPy scalar.
-        matrices: the number of each argument of rank 2 or more, with whether it is row-major and whether it is
-            column-major; empty if the schedule does not depend on layouts.
+        matrices: for each argument of rank 2 or more, its position, and whether it is row-major and column-major;
+            empty if the schedule does not depend on layouts.
     """
 
     program: GraphProgram

@@ -145,7 +145,7 @@ def arranged(x: Any, layout: Layout) -> Any:
 
 
 def in_memory(spec: TensorSpec, axes: Axes) -> tuple[tuple[int, ...], Any, Axes]:
-    """Return the shape and the dtype of a row-major array, and the permutation of its axes to an array of this type.
+    """Return the shape, dtype and permutation for `np.empty(shape, dtype).transpose(perm)`, an array of this type.
 
     Args:
         axes: the order of the array's axes in memory.

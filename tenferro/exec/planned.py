@@ -94,10 +94,10 @@ class Enclosing(PlannedOp):
 
 @dataclass(frozen=True, eq=False)
 class Control(AnnotatedOp):
-    """Loop or conditional whose bodies are schedules, which the interpreter runs.
+    """Loop or conditional that the interpreter runs.
 
     Attributes:
-        op: the loop or conditional of the program; `schedules` replaces its bodies.
+        op: the loop or conditional of the program.
         schedules: the schedule of each body of the op, in order.
     """
 

@@ -23,7 +23,7 @@ Run = Callable[[Sequence[Array]], list[Array]]
 
 
 class ControlKernel(Kernel):
-    """Kernel of an op with bodies; unless `bind_programs` binds it to functions, the native executor runs them."""
+    """Kernel of an op with bodies; the native executor runs the op if `bind_programs` is not called."""
 
     __slots__ = ("_loop",)
 

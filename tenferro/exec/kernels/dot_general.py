@@ -29,7 +29,7 @@ __all__ = ["DOT_GENERAL"]
 MIN_FLOAT_MULTIPLICATIONS = 1 << 12
 """Minimum number of integer multiplications for which conversion to floats is faster."""
 MIN_COMPILED_MULTIPLICATIONS = 1 << 20
-"""Minimum number of multiplications of a product that is compiled; smaller products take less time than a call."""
+"""Minimum number of multiplications of a compiled product; smaller ones take less time than a call of compiled code."""
 MIN_BUFFERED_ELEMENTS = costs.FRESH // 8
 """Minimum number of elements of a result that is written to a planned buffer."""
 MAX_PLANS = 8

@@ -38,7 +38,7 @@ MAX_PLANS = 16
 
 
 class DirectSums:
-    """Writer of convolutions by compiled code, with a cache of plans by shapes and strides."""
+    """Convolutions as compiled sums of products, with a cache of plans by shapes and strides."""
 
     def __init__(self, resources: Resources) -> None:
         self.resources = resources

@@ -24,7 +24,7 @@ BLOCK_BYTES = 2 * costs.CACHE
 
 
 class WindowProducts:
-    """Writer of convolutions as products, with a cache of plans by shapes and strides.
+    """Convolutions as matrix products of windows, with a cache of plans by shapes and strides.
 
     Attributes:
         direct: the writer by compiled code; None if nothing is compiled.

@@ -57,7 +57,7 @@ def convert(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element
 
 
 def _convert_complex(code: Code, op: Any, dtype: DType, x: Element) -> Element:
-    """Write the conversion of a complex number; to a real dtype, of its real part; to bool, whether it is not 0."""
+    """Write the conversion of a complex number x: to a real dtype from its real part, and to bool as x != 0."""
     to = op.to
     if to.is_complex:
         return tuple([convert(code, Convert(to.real), dtype.real, [part]) for part in x])
@@ -81,7 +81,7 @@ def _round_to_odd(code: Code, x: str) -> str:
 
 
 def bitcast(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """Write the number of another dtype that has the same bits."""
+    """Write the number of dtype `op.to` with the bits of x."""
     return code.from_bits(code.bits(xs[0], dtype), op.to)
 
 

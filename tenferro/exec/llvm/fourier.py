@@ -90,7 +90,7 @@ def _transformed(body: Body, kind: str, x: Tensor, axis: int, n: int, y: TensorS
         is_above = code.icmp("ugt", i, n // 2)
         re, im = body.at(x, (*rest[:axis], code.select(is_above, mirrored, i), *rest[axis:]))
         im = code.select(is_above, code.value("fneg", im), im)
-        # By the symmetry, the first and the middle element are real; their imaginary parts are ignored.
+        # By symmetry, the first and the middle element are real; their imaginary parts are ignored.
         is_real = code.value("or", code.icmp("eq", i, 0), code.icmp("eq", i, mirrored))
         return re, code.select(is_real, literal(0.0, real), im)
 

@@ -81,12 +81,12 @@ class CompiledGroup(FusedFunction, LinkedFunction):
         ]
         results: list[Any] = []
         for number, target in enumerate(into or (None,) * len(op.results)):
-            # A result in place of an operand overwrites the operand's copy if the operand has been copied.
+            # If an operand was copied, the result in its place overwrites the copy.
             in_place = [y for x, y in zip(arrays, operands, strict=True) if x is target]
             results.append(in_place[0] if in_place else self.empty_result(number, target))
         count = -(-tiling.rows // tiling.height)
         totals = [np.empty((count, *spec.shape), spec.dtype.dtype) for spec in op.totals]
-        # A contiguous array is passed itself, because getting its address in Python takes longer.
+        # Contiguous arrays are passed instead of addresses, which take longer to get in Python.
         pointers = [
             x.transpose(order) if order is not None and x.flags.aligned else x.ctypes.data
             for x, order in zip((*operands, *results), self._orders, strict=True)

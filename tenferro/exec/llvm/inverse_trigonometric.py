@@ -36,7 +36,7 @@ SCALE_UP, SCALE_DOWN = float.fromhex("0x1p+300"), float.fromhex("0x1p-200")
 
 
 def _sum(quarters: Number, angle: Number, low: Number) -> Number:
-    """Write quarters pi / 4 + angle + low; `quarters` must be 0, or the first term the largest."""
+    """Write quarters pi / 4 + angle + low, in which the first term must be 0 or the largest."""
     y, lost = fast_two_sum(quarters * PI_4_HIGH, angle)
     low = quarters * PI_4_LOW + low
     return y + (lost + low)
@@ -62,7 +62,7 @@ def _atan_of_quotient(above: Number, below: Number) -> tuple[Number, Number, Num
 def _reflected(
     condition: Number, multiple: float, parts: tuple[Number, Number, Number]
 ) -> tuple[Number, Number, Number]:
-    """Write the parts of the angle multiple pi / 4 - a if a condition is true, else of the angle a."""
+    """Write the parts of multiple pi / 4 - a, for an angle a in parts, if a condition is true; else those of a."""
     quarters, angle, low = parts
     return (
         where(condition, multiple - quarters, quarters),

@@ -34,7 +34,7 @@ STRIP_BYTES = 1 << 14
 MIN_CARRY_BYTES = 1 << 16
 """Minimum size in bytes of the carry and constants of a strip-mined loop: more than the first-level cache."""
 MIN_STRIP_WIDTH = 64
-"""Minimum number of contiguous elements of a strip, which fill vectors."""
+"""Minimum number of contiguous elements of a strip, so that they fill vectors."""
 MIN_ITERATIONS = 4
 """Minimum number of iterations of a strip-mined scan."""
 
@@ -138,7 +138,7 @@ class _StripWriter:
                 self.fills[step.outputs[0]] = step
             else:
                 recomputed += specs[-1].size
-        if recomputed > self.width:  # the number of elements that each strip would compute again
+        if recomputed > self.width:  # because each strip would compute these elements again
             return None
         results = [self.values[slot] for slot in program.output_slots]
         subprogram = Subprogram.of(self.graph, arguments, results)

@@ -201,7 +201,7 @@ class _Tiles:
 
     @property
     def is_dot(self) -> bool:
-        """Whether vectors are of terms, which are contiguous in b."""
+        """Whether vectors contain terms, not outputs, because the terms are contiguous in b."""
         return self.sums.outputs[1] != 1
 
     def _moved(self, offsets: Offsets, number: Index, strides: Sequence[int]) -> Offsets:

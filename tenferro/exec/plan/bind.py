@@ -156,7 +156,7 @@ class Binder:
         return partial(copied, op, None if op.order == "K" else Dense(op.order, self.resources))
 
     def row(self, op: Any, inputs: tuple[TensorSpec, ...]) -> Any:
-        """Return the LLVM code generator of an extension's op; None if the runtime does not support compilation."""
+        """Return the LLVM lowering of an extension's op; None if the runtime does not support compilation."""
         if Fact.EXTERNAL not in facts_of(op) or self.backend is not NUMPY:
             return None
         # Only the compiler of loops needs these modules.

@@ -29,7 +29,7 @@ MAX_PERIODIC_STEPS = 120
 UNROLLED = 32
 """Maximum number of elements of a result for which LLVM unrolls the loop; larger results count as loops."""
 LOOPS = 4
-"""Divisor of the maximum lengths if most steps are loops, for which the time of LLVM's passes grows superlinearly."""
+"""Divisor of the maximum number of steps if most are loops, because LLVM's time grows superlinearly with loops."""
 
 
 def block(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:

@@ -35,8 +35,8 @@ def fold(program: ExecProgram) -> ExecProgram:
                 steps.append(step)
             else:
                 constants.update(zip(step.output_slots, values, strict=True))
-    # Constants become row-major only now, because the bits of a kernel's result may depend on the strides of its
-    # operands, which were above the same as in a run.
+    # The kernels above got operands with the strides of a run, on which the bits of results may depend.
+    # Only now constants become row-major.
     dense = {slot: _dense(x) for slot, x in constants.items()}
     folded = replace(program, instructions=tuple(steps), constants=dense)
     return free(folded) if dense.keys() > program.constants.keys() else folded

@@ -16,9 +16,9 @@ from tenferro.exec.runtime.threads import SERIAL, Workers
 __all__ = ["SERIAL_RESOURCES", "Resources", "Transposer"]
 
 Transposer: TypeAlias = Callable[[Any], tuple[Callable[..., Any], int] | None]
-"""Function that compiles a `kernels.transposition.Transposition`, or returns None.
+"""Function from a `kernels.transposition.Transposition` to a compiled copy and its number of tasks, or None.
 
-It returns a function of pointers to x and y and of a range of tasks; and the number of tasks.
+The arguments of the copy are pointers to x and y and a range of tasks.
 """
 
 

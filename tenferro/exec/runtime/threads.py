@@ -72,7 +72,7 @@ class Workers:
             work(*first[1:3])
         finally:
             _run_pending(tasks, ended)
-            # The function waits for its tasks, because none may write to a result after it returns.
+            # No task may write to a result after this function returns.
             _wait(lambda: len(ended) < len(sent), done)
         for error in ended:
             if error is not None:
