@@ -41,7 +41,6 @@ class LoopCompiler:
 
     @cached_property
     def linker(self) -> Linker:
-        """The linker of the compiled functions."""
         from tenferro.exec.llvm.link import Linker  # not imported by processes that compile nothing
 
         return Linker(cache=self._cache, log=self.log)

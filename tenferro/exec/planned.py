@@ -189,7 +189,6 @@ class Fused(Enclosing):
 
     @property
     def name(self) -> str:
-        """The names of the ops in the group, in order."""
         return f"Fused({', '.join([step.op.name for step in self.body.instructions])})"
 
     @cached_property

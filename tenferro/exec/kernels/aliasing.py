@@ -44,7 +44,6 @@ class AddressRanges:
         return before >= 0 and self._ends[before] > start
 
     def add(self, array: Any) -> None:
-        """Add the address range of an array."""
         self._unsorted.append(array)
         if len(self._unsorted) > MAX_SCANNED:
             self._sort()

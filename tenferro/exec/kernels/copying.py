@@ -68,7 +68,6 @@ class Copy:
         )
 
     def __call__(self, out: Any, x: Any, resources: Resources = SERIAL_RESOURCES) -> None:
-        """Copy x to `out`."""
         target, source = self._views(out), self._views(x)
         transposer, is_aligned = resources.transposer, out.ctypes.data % LINE == 0
         compiled = None

@@ -27,7 +27,7 @@ class WindowProducts:
     """Convolutions as matrix products of windows, with a cache of plans by shapes and strides.
 
     Attributes:
-        direct: the writer by compiled code; None if nothing is compiled.
+        direct: convolutions as compiled sums of products; None if nothing is compiled.
     """
 
     def __init__(self, resources: Resources) -> None:

@@ -201,11 +201,9 @@ class Code:
         return result
 
     def icmp(self, predicate: str, x: int | str, y: int | str, type: str = "i64") -> Value:
-        """Write a comparison of integers, and return its result."""
         return self.value("icmp", *typed((x, y), type), flags=predicate)
 
     def fcmp(self, predicate: str, x: str, y: str) -> Value:
-        """Write a comparison of floats, and return its result."""
         return self.value("fcmp", x, y, flags=predicate)
 
     def cast(self, opcode: str, x: int | str, type: str, old: str = "i64") -> Value:
@@ -264,11 +262,9 @@ class Code:
         return self.call(f"llvm.{name}.{intrinsic_suffix(kind)}", kind, operands)
 
     def insert(self, vector: Value, x: Value, lane: int) -> Value:
-        """Return the vector with one lane replaced by x."""
         return self.value("insertelement", vector, x, Value(lane, "i64"))
 
     def extract(self, vector: Value, lane: int) -> Value:
-        """Return one lane of a vector."""
         return self.value("extractelement", vector, Value(lane, "i64"))
 
     def shuffle(self, x: Value, y: str, lanes: Sequence[int]) -> Value:
@@ -278,7 +274,6 @@ class Code:
         return self.value("shufflevector", x, y, Value(mask, VectorType(len(lanes), "i32")))
 
     def ret(self, x: int | str, type: str = "i64") -> None:
-        """Write a return of x from the function."""
         self.append(Instruction("ret", typed((x,), type)))
 
     def br(self, *labels: str, condition: str = "") -> None:
@@ -288,7 +283,6 @@ class Code:
         )
 
     def label(self, name: str) -> None:
-        """Begin a basic block with this label."""
         self.region.append(Instruction("label", labels=(name,)))
         self.block = name
 

@@ -33,7 +33,6 @@ def _index_value(code: Code, value: Any, dtype: DType) -> str:
 
 
 def _clamped(code: Code, value: str, upper: int) -> str:
-    """Write the clamping of an index to 0 .. upper."""
     return code.intrinsic("smin", code.intrinsic("smax", value, 0), max(upper, 0))
 
 

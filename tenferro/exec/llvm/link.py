@@ -68,7 +68,6 @@ class Processor:
     lanes: int
 
     def code(self) -> Code:
-        """Return a new builder of code for this processor."""
         return Code(self.has_fma, self.lanes, self.converts_halves)
 
 
@@ -346,7 +345,6 @@ class _Context:
         self._context._owned = any([module() is not None for module in self._modules])
 
     def parsed(self, text: str) -> Any:
-        """Parse and verify LLVM text, and return LLVM's module."""
         module = _llvm().parse_assembly(text, self._context)
         self._modules.append(weakref.ref(module))
         module.triple = self.machine.triple

@@ -38,7 +38,6 @@ class Row:
         return self.reason or self.refusal(op, operands)
 
     def must_materialise(self, position: int) -> bool:
-        """Return whether the operand at a position has to be in memory."""
         return (
             self.materialises
             if isinstance(self.materialises, bool)

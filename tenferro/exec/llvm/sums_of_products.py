@@ -173,7 +173,6 @@ class _Tiles:
         self.cell = "" if sums.outputs[2] == 1 else code.alloca(element, size)
 
     def write_task(self, number: Index) -> None:
-        """Write the tiles of one task."""
         code, sums = self.code, self.sums
         positions, *strides = sums.places
         row, tile = code.divmod(number, -(-positions // self.height))

@@ -35,8 +35,7 @@ LOOPS = 4
 def block(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
     """Return the schedule with compiled blocks if they save as much time as the compiler requires.
 
-    A step that cannot be in a block is moved before the block if it reads none of the block's results. Thus blocks are
-    longer.
+    To make blocks longer, a step that cannot be in a block is moved before it if it reads none of its results.
     """
     least = compiler.block_gain
     if least is None:
@@ -73,7 +72,6 @@ def _cost(step: ExecInstruction) -> float:
 
 
 def _fits(step: ExecInstruction, program: ExecProgram) -> bool:
-    """Return whether a step may be in a block."""
     from tenferro.exec.llvm.control import COMPILED  # because only a compiler needs it
 
     if step.planned is not None and step.control is None:

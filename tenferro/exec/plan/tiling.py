@@ -57,7 +57,6 @@ class _Layouts:
         return self.known.get(slot) or row_major(self.types[slot].shape)
 
     def add(self, step: ExecInstruction) -> None:
-        """Add the expected layouts of a step's results."""
         if step.fused is not None:
             tiling = step.fused.require_tiling()
             for slot, spec in zip(step.output_slots, step.fused.results, strict=False):

@@ -93,7 +93,7 @@ class Pool:
     def allocate(self, size: int) -> Any:
         """Return an array of `size` bytes, whose block is released when the array and all of its views are deleted."""
         block = self.acquire(size)
-        # The base is a memoryview. If the block were the base, it would be the base of views, too, and views would not
+        # The base is a memoryview, because a block as the base would be the base of views, too, and views would not
         # keep the array alive.
         array = np.frombuffer(memoryview(block)[:size], np.uint8)
         allocation = _Allocation(array, self._on_free)
