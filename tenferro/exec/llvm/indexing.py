@@ -141,7 +141,7 @@ def scatter(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
 
     if [*batch_axes, *window_axes] == [*range(updates.spec.rank)]:
         code.loops([updates.spec.shape[axis] for axis in batch_axes], window_body)
-    else:  # not window by window, because windows may overlap
+    else:  # in the order of the updates, because windows may overlap
         code.loops(updates.spec.shape, update_body)
     return [body.stored(memory)]
 
