@@ -1,8 +1,8 @@
 """`CompileLog`: a guard around attempts to compile a step, and a record of failures.
 
-Everything that belongs to compilation runs within the guard: probes, cost estimates, code generation, linking and
-access to the cache. If an attempt raises an exception, the interpreter runs the step, the log counts the reason, and
-the process warns once. Exceptions of the user's own code and of signal handlers are not caught.
+Cost estimates, code generation, linking and access to the cache run within the guard. If they raise an exception, the
+interpreter runs the step, the log counts the reason, and the process warns once. Exceptions of the user's own code and
+of signal handlers are not caught.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ _FROM_USER_CODE = "_tenferro_from_user_code"
 
 
 class NotCompiledError(UnsupportedError):
-    """Error: a step is not compiled, for the reason in the message; the interpreter runs the step instead."""
+    """Error: a step is not compiled, for the reason in the message; the interpreter runs it."""
 
 
 class CompileFailure(NamedTuple):
-    """A failed attempt to compile.
+    """Failure to compile a kind of step, such as "loop", for one reason.
 
     Attributes:
-        attempt: what was to be compiled, such as "loop".
-        reason: the exception, with the first line of its message.
-        times: how often this attempt failed for this reason.
+        attempt: the kind of step.
+        reason: the class of the exception and the first line of its message.
+        times: the number of such failures.
     """
 
     attempt: str
@@ -92,10 +92,10 @@ class CompileLog:
         """Run the body of a `with` statement as an attempt to compile.
 
         Raises:
-            NotCompiledError: the body raised this error, or the attempt failed with another exception. Only the
-                second case is counted as a failure.
-            Exception: user code in the body, or a signal handler, raised it. It is passed on and not counted. Any
-                failure is passed on if `FAILED_ATTEMPTS_VARIABLE` is "raise".
+            NotCompiledError: the body raised this error, which is not counted, or another exception, which is counted
+                as a failure.
+            Exception: user code in the body or a signal handler raised it; it is not counted. If
+                `FAILED_ATTEMPTS_VARIABLE` is "raise", counted exceptions are also raised unchanged.
         """
         try:
             yield
@@ -118,7 +118,7 @@ class CompileLog:
             raise NotCompiledError(f"failed: {reason}") from error
 
     def count(self, kind: str) -> None:
-        """Count one compiled function of this kind."""
+        """Count one more compiled function of this kind."""
         self._compiled[kind] = self._compiled.get(kind, 0) + 1
 
     def stats(self) -> CompileStats:
@@ -127,14 +127,13 @@ class CompileLog:
         return CompileStats(dict(self._compiled), tuple(failures))
 
     def clear(self) -> None:
-        """Forget all counts and failures."""
         self._compiled.clear()
         self._failures.clear()
 
 
 @contextmanager
 def user_code() -> Generator[None]:
-    """Mark the exceptions of a `with` statement's body as the user's own, so that `CompileLog` does not catch them."""
+    """Mark exceptions of a `with` statement's body as the user's own, so that `CompileLog` does not catch them."""
     try:
         yield
     except Exception as error:

@@ -1,7 +1,7 @@
-"""`Backend`: kernels for one class of arrays, and functions that upload and download such arrays.
+"""`Backend`: kernels for one class of arrays; NumPy's backend is the default.
 
-NumPy's backend is the default. The schedules of any other backend are interpreted. An op without a kernel raises an
-error that names the op; it never runs on a different backend.
+The schedules of other backends are interpreted. An op without a kernel raises an error that names the op; it never runs
+on another backend.
 
 Source: docs/specification/backends.md.
 """
@@ -29,11 +29,11 @@ class Backend:
 
     Attributes:
         name: the backend's name, for error messages.
-        kernels: the kernel of each class of ops. A kernel is a function of the op and of the backend's arrays. It
-            returns one array, or a tuple with one array per output. It may have a method `bind(op, types, resources)`,
-            which returns a function of the arrays alone. The kernel of a loop or conditional has a method
-            `bind_programs(runs)`. Its argument `runs` has a function for each body, which maps a sequence of arrays to
-            a list of arrays. Constants are uploaded, unless the backend has a kernel for constants.
+        kernels: the kernel of each class of ops: a function of the op and of the backend's arrays. It returns one
+            array, or a tuple with one array per output. It may have a method `bind(op, types, resources)`, which
+            returns a function of the arrays alone. The kernel of a loop or conditional has a method
+            `bind_programs(runs)`. The list `runs` contains a function for each body of the op, from a sequence of
+            arrays to a list of arrays. Constants are uploaded, unless the backend has a kernel for constants.
         upload: converts a NumPy array to an array of the backend.
         download: converts an array of the backend to a NumPy array.
         allocate: returns a new array of a type, with undefined elements.
@@ -60,8 +60,7 @@ class Backend:
         """Return the kernel of an op for operands or results of these dtypes.
 
         Args:
-            op: the op's class.
-            name: the name in error messages; by default that of the op's class.
+            name: the op's name in error messages; by default the name of its class.
 
         Raises:
             UnsupportedError: the backend has no kernel for the op, or does not support one of the dtypes.

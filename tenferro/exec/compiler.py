@@ -1,6 +1,6 @@
 """`LoopCompiler`: compiles the steps of one executor, and caches the functions.
 
-`tenferro.exec.llvm` writes the LLVM IR. It is imported when the first function is compiled.
+`tenferro.exec.llvm`, which writes the LLVM IR, is imported when the first function is compiled.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ class LoopCompiler:
     """Compiler of loops, fused groups and blocks of steps, with a cache of the compiled functions.
 
     Args:
-        always: whether loops are compiled that have too few iterations to gain from compilation.
-        cache: the folder with machine code of earlier processes; None without a folder.
-        log: the record of attempts to compile.
+        always: whether to compile also loops with too few iterations to gain from compilation.
+        cache: the folder with machine code of earlier processes, or None.
         block_gain: the number of NumPy calls that a compiled block must save in each run; None disables blocks.
     """
 
@@ -42,14 +41,13 @@ class LoopCompiler:
 
     @cached_property
     def linker(self) -> Linker:
-        """The linker, which contains the compiled functions."""
         from tenferro.exec.llvm.link import Linker  # not imported by processes that compile nothing
 
         return Linker(cache=self._cache, log=self.log)
 
     @cached_property
     def transposer(self) -> TransposingCopies:
-        """The compiled functions that copy an array with transposed axes."""
+        """Compiled functions that copy an array with transposed axes."""
         from tenferro.exec.llvm.transposing_copy import TransposingCopies  # imported when needed
 
         return TransposingCopies(self.linker)

@@ -59,10 +59,7 @@ BLOCK_GAINS: Mapping[str | bool, float | None] = {
     True: -1e9,
     False: None,
 }
-"""Number of NumPy calls that a compiled block must save in each run, for each value of the option `compiled`.
-
-None disables compiled blocks.
-"""
+"""NumPy calls that a compiled block must save in each run, by the option `compiled`; None disables blocks."""
 
 
 class GraphExecutor:
@@ -73,8 +70,8 @@ class GraphExecutor:
             order in which the kernel wrote the result, and needs no copy.
         threads: number of threads that share large kernels and fused groups; None means one thread per core. Results
             do not depend on this number.
-        segmented: run programs as generated Python code. If False, interpret one instruction at a time; results
-            are the same, except for the rounding of sums.
+        segmented: run programs as generated Python code. If False, interpret one instruction at a time, with the same
+            bits.
         check_finite: raise an error at the first op that computes NaN or infinity from finite operands, also in
             gradients. The error names the op, the element, its operands and the user's line. Inputs and
             constants are not checked.
@@ -91,8 +88,8 @@ class GraphExecutor:
             run; see `tenferro.compile_cache.CompileCache`.
         backend: the kernels, and the arrays that they accept; NumPy's by default. Schedules of any other backend are
             interpreted.
-        memory_bytes: maximum size of freed memory that is cached for later runs, in bytes. It was used by intermediate
-            values, scratch buffers, and results that are no longer referenced.
+        memory_bytes: maximum size in bytes of the pool, which caches memory of intermediate values, of scratch buffers
+            and of results that are no longer referenced.
         runtimes: runtimes of extension families, in addition to the runtimes that families define.
 
     Results never share memory with an argument, a constant, or each other.
@@ -151,7 +148,7 @@ class GraphExecutor:
         sums = (lambda *each: compiler.sums.function(*each)) if compiler else None
         as_array = np.asarray if backend is NUMPY else lambda y: y
         resources = Resources(self.workers, self.memory, as_array, transposer, sums, log)
-        # Runtimes of extensions access it through the executor, which owns their caches.
+        # Runtimes of extensions use this attribute of `caches.owner`, the executor.
         self.row_major = Dense("C", resources)
         self.binder = Binder(
             extensions=self.extensions,
@@ -183,7 +180,7 @@ class GraphExecutor:
         """Run a program, and return its result tree, with new NumPy arrays as leaves.
 
         If an argument is a tensor of a trace, the program's instructions are added to the trace, and the leaves of the
-        result are tensors. So a function that is traced or differentiated can call programs.
+        result are tensors. Functions that are traced or differentiated can therefore call programs.
 
         Raises:
             ArityError, DTypeError, ShapeError, GuardError: the arguments contradict the program's inputs or guards.
@@ -272,7 +269,7 @@ class GraphExecutor:
         return self._compiled.get((program.identity, shapes, axes), compiled)
 
     def _on_backend(self, schedule: ExecProgram, leaves: Sequence[Any]) -> list[Any]:
-        """Run a schedule on another backend, and return NumPy arrays."""
+        """Run a schedule on a backend other than NumPy's, and return NumPy arrays."""
         outputs = interpret(schedule, list(map(self.binder.backend.upload, leaves)))
         dense = None if self.order == "K" else Dense(self.order)
         return copy_aliases(list(map(self.binder.backend.download, outputs)), leaves, dense)
@@ -286,7 +283,7 @@ class GraphExecutor:
         return self.binder.kernel(op)
 
     def apply(self, op: StdTensorOp, arrays: Sequence[Any]) -> tuple[Any, ...]:
-        """Run one op on arrays outside any program, and return its results.
+        """Run one op on arrays, and return its results.
 
         Raises:
             ArityError, ShapeError, DTypeError: the op does not accept these operands.

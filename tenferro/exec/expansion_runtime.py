@@ -19,8 +19,7 @@ __all__ = ["ExpansionRuntime"]
 class ExpansionRuntime(ExtensionRuntime):
     """Runtime that executes an op's expansion, the program that its `lower_to_standard_ops` writes.
 
-    Schedules of the programs are cached by op and input types, in the store `ExtensionCacheKey(family_id, "programs")`
-    of the executor's caches.
+    The executor's caches store the schedules under `ExtensionCacheKey(family_id, "programs")`, by op and input types.
 
     >>> ExpansionRuntime("example.identity.v1").family_id
     'example.identity.v1'
@@ -33,7 +32,6 @@ class ExpansionRuntime(ExtensionRuntime):
         self._programs = ExtensionCacheKey(family_id, "programs")
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
-        """Run the op's expansion on the inputs, and return its results."""
         carrier = Extension(op)
         specs = tuple([TensorSpec.of(x.shape, DType.of(x.dtype)) for x in inputs])
 
@@ -44,5 +42,4 @@ class ExpansionRuntime(ExtensionRuntime):
         return caches.store(self._programs).get((carrier, specs), compiled)(inputs)
 
     def compiles_expansion(self, op: Any) -> bool:
-        """Return True, because every op of the family runs as its expansion."""
         return True

@@ -1,6 +1,4 @@
-"""The runtimes of extension families on a native executor, and the caches of these runtimes.
-
-An op of a family without a runtime raises an error; there is no silent fallback.
+"""Runtimes of extension families on a native executor. An op of a family without a runtime raises an error.
 
 Source: docs/specification/execution.md and failures.md.
 """
@@ -57,7 +55,7 @@ class ExtensionRegistry:
         self.caches = ExtensionCaches(cache_size, owner=executor)
 
     def register(self, runtime: ExtensionRuntime, *, replace: bool = False) -> None:
-        """Register `runtime` for its family; it is used from the next call on, also in programs that have already run.
+        """Register `runtime` for its family; later runs use it, also runs of programs that are already compiled.
 
         Raises:
             DuplicateFamilyError: the family already has a registered runtime, and `replace` is not set.
@@ -73,24 +71,21 @@ class ExtensionRegistry:
 
     @property
     def registered(self) -> tuple[ExtensionRuntime, ...]:
-        """The registered runtimes."""
         return tuple(self._registered.values())
 
     def runtime_of(self, op: Extension) -> ExtensionRuntime:
-        """Return the runtime of an op.
+        """Return the registered runtime of the op's family, or else the family's own runtime.
 
-        It is the registered runtime of its family, or the runtime that the family defines, or the runtime that
-        `by_expansion` creates if the op's class allows it.
+        If there is neither, and the op's class has `from_expansion`, `by_expansion` creates the runtime.
 
         Raises:
-            UnsupportedError: there is no such runtime.
+            UnsupportedError: the family has no runtime.
         """
         return self._registered.get(op.family_id) or self._of_family(op)
 
     def _of_family(self, op: Extension) -> ExtensionRuntime:
-        """Return the runtime that the op's family defines, or the runtime that runs its expansion."""
         family = family_of(op.op)
-        # `is_expanded` is a part of the key, because it may differ between the op classes of a family.
+        # `is_expanded` is in the key, because it may differ between the op classes of a family.
         is_expanded = bool(getattr(op.op, "from_expansion", False))
         key = op.family_id, family, is_expanded
         if key not in self._of_families:
@@ -114,18 +109,18 @@ class ExtensionRegistry:
             UnsupportedError: the family has no runtime.
         """
         family_id, registered = op.family_id, self._registered
-        # Look the runtime up now, so that an op without a runtime raises an error before its program runs.
+        # The runtime is looked up now, so that an op without a runtime raises an error before its program runs.
         own = registered.get(family_id) or self._of_family(op)
 
         @lru_cache(maxsize=1)
         def declared(*types: tuple[tuple[int, ...], Any]) -> tuple[TensorSpec, ...]:
             return op.infer(*[TensorSpec.of(shape, DType.of(dtype)) for shape, dtype in types])
 
-        # Look the runtime up again at each call, so that a runtime that is registered later is used at once.
+        # Each call looks the runtime up again, because another runtime may have been registered since.
         def kernel(carrier: Extension, *arrays: Any) -> Any:
             return execute(registered.get(family_id, own), carrier, arrays, self.caches, declared)
 
-        # A library routine never calls tenferro, unlike a runtime in Python.
+        # A runtime in Python may call tenferro; a library routine never does.
         routine = own.compiled_routine(op.op)
         kernel.may_call_back = routine is None or not routine.is_exact  # pyright: ignore[reportFunctionMemberAccess]
         return kernel
@@ -138,17 +133,15 @@ def execute(
     caches: ExtensionCaches,
     declared: Callable[..., tuple[TensorSpec, ...]],
 ) -> Any:
-    """Run one op by its runtime, and return its outputs, which own their memory.
-
-    The runtime gets read-only inputs, and its outputs are checked against the types that the op declares.
+    """Run one op by its runtime on read-only inputs, and return its outputs, which own their memory.
 
     Args:
         declared: a function from the shapes and dtypes of the inputs to the types of the outputs.
 
     Raises:
         BackendFailureError: the runtime failed.
-        InvalidConfigError: outputs differ from the declared types in number, dtype or shape. Or `aliases` names an
-            input or output that the op does not have.
+        InvalidConfigError: outputs differ from the declared types in number, dtype or shape, or the op's `aliases` are
+            invalid.
     """
     family = carrier.family_id
     inputs = borrowed(runtime, carrier.op, arrays)
@@ -207,12 +200,12 @@ def fits(shape: Sequence[int], declared: Sequence[Any]) -> bool:
 
 
 def borrowed(runtime: ExtensionRuntime, op: Any, arrays: Sequence[Any]) -> list[Any]:
-    """Return the arrays as operands of a runtime, in the memory order that it declares.
+    """Return the arrays in the memory order that the runtime declares.
 
-    They are read-only, except for copies of the operands that the runtime may overwrite.
+    Inputs that outputs may overwrite are copied. All others are read-only.
 
     Raises:
-        InvalidConfigError: `aliases` names an input or output that the op does not have.
+        InvalidConfigError: the op's `aliases` name an input or output that the op does not have.
     """
     is_columns = runtime.order == "F"
     inputs = [read_only(np.asfortranarray(x) if is_columns and x.ndim else x) for x in arrays]
@@ -222,10 +215,10 @@ def borrowed(runtime: ExtensionRuntime, op: Any, arrays: Sequence[Any]) -> list[
 
 
 def aliased_inputs(op: Any) -> frozenset[int]:
-    """Return the indices of the inputs that outputs may overwrite, as the op's attribute `aliases` declares.
+    """Return the indices of the inputs that outputs may overwrite according to the op's attribute `aliases`.
 
     Raises:
-        InvalidConfigError: `aliases` names an output or input that the op does not have.
+        InvalidConfigError: `aliases` names an input or output that the op does not have.
     """
     aliases = getattr(op, "aliases", None)
     if not aliases:

@@ -17,13 +17,9 @@ __all__ = ["finite_or_raise", "strange"]
 def finite_or_raise(
     _: ExecProgram, step: ExecInstruction, operands: Sequence[Any], call: Callable[..., Any]
 ) -> Sequence[Any]:
-    """Run a step, and return its results.
+    """Run a step by `call(operands)`, and return its results.
 
-    Constants are not checked. The results of loops and conditionals are not checked either, because the steps of their
-    bodies are.
-
-    Args:
-        call: runs the step on its operands, and returns its results.
+    Constants are not checked. Neither are loops and conditionals, because the steps of their bodies are checked.
 
     Raises:
         NonFiniteError: the step computed NaN or infinity from finite operands.
@@ -39,9 +35,7 @@ def finite_or_raise(
 
 
 def strange(y: Any, operands: Sequence[Any]) -> str | None:
-    """Return a message if the result y is NaN although no operand contains NaN, or infinite although all are finite.
-
-    Return None otherwise.
+    """Return a message if y has NaN and no operand has, or y is not finite and all operands are; else None.
 
     >>> strange(np.array([0.0, -np.inf]), [np.array([1.0, 0.0])])
     'made -inf at [1] of 0.0; 1 of 2 elements'

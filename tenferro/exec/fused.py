@@ -1,4 +1,4 @@
-"""Execution of fused groups that are not compiled: their steps run one after the other."""
+"""Execution of fused groups that are not compiled."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["FusedFunction"]
 
 
 class FusedFunction:
-    """Function of arrays that runs the steps of a fused group.
+    """Function of arrays that runs the steps of a fused group, one after the other.
 
     Args:
-        body: runs the steps; a function from a sequence of operands to the group's results and reduced totals.
+        body: the function from a sequence of operands to the list of the group's results and totals.
     """
 
     accepts_buffers = True
@@ -35,7 +35,7 @@ class FusedFunction:
             into: for each result, the bytes in which it is stored, or the operand that it overwrites, or None for new
                 memory.
         """
-        # Outputs are copied, because an output may be a view of an operand that another result overwrites below.
+        # Outputs are copied, because an output may be a view of an operand that another output overwrites below.
         outputs = [np.array(y) for y in self.body(arrays)]
         for number, target in enumerate(into or ()):
             if target is not None:

@@ -70,10 +70,10 @@ def _call(
     arena: Any,
     operands: Sequence[Any],
 ) -> Sequence[Any]:
-    """Run one step, and return its results, which are stored in the memory that the schedule plans for them.
+    """Run one step, and return its results, in the memory that the schedule plans for them.
 
     Args:
-        slots: the values of the schedule, by slot.
+        slots: the value of each slot.
         arena: the bytes of the arena, or None if the schedule has no arena.
     """
     options: dict[str, Any] = {}
@@ -109,10 +109,7 @@ def results_of(op: Any, result: Any, count: int) -> Sequence[Any]:
 
 
 def _function(step: ExecInstruction, around: Observer | None) -> Callable[..., Any]:
-    """Return the function that runs a step.
-
-    With an observer, the function of a loop or conditional interprets its bodies, and the observer runs their steps.
-    """
+    """Return the function that runs a step; with an observer, it interprets bodies, whose steps the observer runs."""
     control = step.inner_op
     if around is None or not isinstance(control, Control):
         return step.function
@@ -121,10 +118,7 @@ def _function(step: ExecInstruction, around: Observer | None) -> Callable[..., A
 
 
 def located(step: ExecInstruction, error: Exception) -> Exception:
-    """Add the op and the user's line to the error of a step, and return the error.
-
-    The exception of a signal handler is returned unchanged.
-    """
+    """Return the error of a step with the op and the user's line; a signal handler's exception is unchanged."""
     if is_interruption(error):
         return error
     line = str(step.source) if step.source else None

@@ -1,7 +1,4 @@
-"""Shapes and dtypes of a program's last arguments.
-
-If the next arguments have the same shapes and dtypes, they need no other checks, and their schedule is known.
-"""
+"""Types of a program's last arguments: if the next arguments have the same types, their schedule is known."""
 
 from __future__ import annotations
 
@@ -41,15 +38,14 @@ class Compiled(NamedTuple):
 
 
 class Latest(NamedTuple):
-    """Classes, shapes and dtypes of a program's last arguments, which are arrays and NumPy scalars.
+    """Types and layouts of a program's last arguments, which are arrays and NumPy scalars, and their schedule.
 
     Attributes:
         program: the program, which is referenced so that no other object gets its `id`.
         types: the class, shape and dtype of each argument.
-        compiled: the schedule for arguments of these types, and its function.
         has_scalars: whether an argument is a NumPy scalar.
-        matrices: the numbers of the arguments of rank 2 or more, and for each whether it is row-major and whether it
-            is column-major; empty if the schedule does not depend on layouts.
+        matrices: for each argument of rank 2 or more, its position, and whether it is row-major and column-major;
+            empty if the schedule does not depend on layouts.
     """
 
     program: GraphProgram
@@ -62,9 +58,9 @@ class Latest(NamedTuple):
     def from_arguments(
         cls, program: GraphProgram, arrays: Sequence[Any], compiled: Compiled, has_layouts: bool
     ) -> Latest | None:
-        """Return the types of these arguments; None if later arguments have to be checked in full.
+        """Return the types of these arguments, or None.
 
-        This is the case if an argument is neither an array nor a NumPy scalar, or if the program takes extents as
+        The result is None if an argument is neither an array nor a NumPy scalar, or if the program takes extents as
         arguments.
 
         Args:
@@ -84,7 +80,7 @@ class Latest(NamedTuple):
         return cls(program, types, compiled, has_scalars, matrices)
 
     def leaves(self, arrays: Sequence[Any]) -> Sequence[Any] | None:
-        """Return the arguments as arrays if their types and layouts equal those of the last arguments, else None."""
+        """Return the arguments as arrays if they have the types and layouts of the last arguments, else None."""
         if len(arrays) != len(self.types):
             return None
         for x, (kind, shape, dtype) in zip(arrays, self.types):  # noqa: B905  # because the lengths are equal

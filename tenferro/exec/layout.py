@@ -29,17 +29,14 @@ Axes: TypeAlias = tuple[int, ...]
 
 
 class Layout(NamedTuple):
-    """Shape of an array, and its strides in elements.
-
-    The stride along an axis is 0 if the axis has extent 1, or if all elements along it are one element of memory.
-    """
+    """Shape of an array, and its strides in elements; the stride along an axis of extent 1 is 0."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
 
     @property
     def repeats(self) -> bool:
-        """Whether several elements of the array are one element of memory."""
+        """Whether elements along an axis share one memory location, as in a broadcast view."""
         return any([n > 1 and not step for n, step in zip(self.shape, self.strides, strict=True)])
 
     def transposed(self, perm: Sequence[int]) -> Layout:
@@ -49,7 +46,7 @@ class Layout(NamedTuple):
         )
 
     def reshaped(self, shape: tuple[int, ...]) -> Layout:
-        """Return the layout of the array's reshape, whose elements are in column-major order.
+        """Return the layout of a column-major reshape of the array.
 
         If only axes of extent 1 are added or removed, the reshape is a view. Otherwise it is a column-major copy.
         """
@@ -73,7 +70,7 @@ class Layout(NamedTuple):
         return all([outer == n * inner for (_, outer), (n, inner) in pairwise(long)])
 
     def outline(self, itemsize: int) -> Any:
-        """Return an array with the shape and strides of the layout. Its elements must not be accessed."""
+        """Return an array with the shape and strides of the layout; its elements must not be accessed."""
         strides = [step * itemsize for step in self.strides]
         return np.lib.stride_tricks.as_strided(
             np.empty(1, f"V{itemsize}"), self.shape, strides, writeable=False
@@ -90,7 +87,7 @@ def by_stride(strides: Sequence[int]) -> Axes:
 
 
 def dense(shape: tuple[int, ...], axes: Iterable[int]) -> Layout:
-    """Return the contiguous layout of a shape whose axes are in this order in memory, slowest first.
+    """Return the contiguous layout of a shape, with axes in this order in memory, slowest first.
 
     >>> dense((2, 3), (1, 0))
     Layout(shape=(2, 3), strides=(1, 2))
@@ -110,7 +107,7 @@ def strided(shape: tuple[int, ...], strides: Sequence[int]) -> Layout:
 
 
 def row_major(shape: tuple[int, ...]) -> Layout:
-    """Return the contiguous row-major layout of a shape."""
+    """Return the row-major layout of a shape."""
     return dense(shape, range(len(shape)))
 
 
@@ -148,7 +145,7 @@ def arranged(x: Any, layout: Layout) -> Any:
 
 
 def in_memory(spec: TensorSpec, axes: Axes) -> tuple[tuple[int, ...], Any, Axes]:
-    """Return the shape and the dtype of a row-major array, and the permutation of its axes to an array of this type.
+    """Return the shape, dtype and permutation for `np.empty(shape, dtype).transpose(perm)`, an array of this type.
 
     Args:
         axes: the order of the array's axes in memory.
@@ -161,10 +158,10 @@ def in_memory(spec: TensorSpec, axes: Axes) -> tuple[tuple[int, ...], Any, Axes]
 
 
 def common_axes(layouts: Iterable[Layout], rank: int) -> Axes:
-    """Return the most frequent order of the first `rank` axes among arrays; row-major if it is as frequent as others.
+    """Return the most frequent memory order of the first `rank` axes; in case of a tie, row-major.
 
-    Arrays with fewer axes, vectors and empty arrays are not counted. Broadcast arrays are not counted either, because
-    they occupy little memory.
+    Vectors, empty arrays and arrays with fewer axes are not counted, nor are broadcast arrays, because they occupy
+    little memory.
     """
     rows = tuple(range(rank))
     counts: dict[Axes, int] = {rows: 0}

@@ -1,7 +1,7 @@
 """Ownership of the inputs and outputs of extensions.
 
-An extension may read its inputs, but not write them. The caller owns the outputs, which share no memory with inputs,
-other outputs or workspaces. An output is copied if the extension still has a reference to it.
+An extension must not write its inputs. The caller owns the outputs, which share no memory with inputs, other outputs or
+workspaces. Therefore an output to which the extension still refers is copied.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def take_ownership(arrays: list[Any]) -> None:
 def _is_sole(arrays: list[Any], index: int) -> bool:
     """Return whether the entry of the list is the only reference to the array and to its memory.
 
-    The array is not assigned to a local variable, because that would be another reference.
+    The array is not assigned to a local variable, which would be another reference.
     """
     if getrefcount(arrays[index]) != SOLE_REFCOUNT or not arrays[index].flags.writeable:
         return False

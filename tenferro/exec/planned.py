@@ -1,7 +1,4 @@
-"""Ops of schedules that planning introduces; a schedule also contains standard ops and extensions.
-
-Each of these ops defines its function of arrays, its bodies, and the remark that is printed beside it.
-"""
+"""Ops of schedules that planning introduces; a schedule also contains standard ops and extensions."""
 
 from __future__ import annotations
 
@@ -27,10 +24,10 @@ Function: TypeAlias = Callable[..., Any]
 
 
 class PlannedOp:
-    """An op that planning introduces.
+    """Op that planning introduces.
 
     Attributes:
-        reason: why it is not compiled; "" if compiling was not tried.
+        reason: the reason why it is not compiled; "" if its compilation was not attempted.
     """
 
     reason: str = ""
@@ -42,7 +39,7 @@ class PlannedOp:
 
     @property
     def inner(self) -> Any:
-        """The op without annotations of planning, such as compiled code."""
+        """The op; for a compiled op, the loop, group or block that was compiled."""
         return self
 
     @property
@@ -61,7 +58,7 @@ class PlannedOp:
         return self.reason and f"interpreted: {self.reason}"
 
     def function(self, kernels: Binder) -> Function:
-        """Return a function of arrays that computes the op."""
+        """Return the function of arrays that computes the op."""
         raise NotImplementedError
 
     def __str__(self) -> str:
@@ -69,18 +66,16 @@ class PlannedOp:
 
 
 class AnnotatedOp(PlannedOp):
-    """Base class of an op with a decision of planning; errors and printed schedules show the name of the op."""
+    """Op with a decision of planning; errors and printed schedules show the name of the annotated op."""
 
     op: Any
 
     @property
     def name(self) -> str:
-        """The name of the annotated op."""
         return self.op.name
 
     @property
     def source(self) -> Any:
-        """The annotated op, which is an op of the program."""
         return self.op
 
     def __str__(self) -> str:
@@ -94,18 +89,16 @@ class Enclosing(PlannedOp):
 
     @property
     def bodies(self) -> Sequence[ExecProgram]:
-        """The steps."""
         return (self.body,)
 
 
 @dataclass(frozen=True, eq=False)
 class Control(AnnotatedOp):
-    """Loop or conditional whose bodies are schedules, which the interpreter runs.
+    """Loop or conditional that the interpreter runs.
 
     Attributes:
-        op: the loop or conditional of the program; `schedules` replaces its bodies.
+        op: the loop or conditional of the program.
         schedules: the schedule of each body of the op, in order.
-        reason: the reason why it is not compiled; "" if its compilation was not attempted.
     """
 
     op: ControlOp
@@ -114,15 +107,13 @@ class Control(AnnotatedOp):
 
     @property
     def bodies(self) -> Sequence[ExecProgram]:
-        """The schedules of the bodies."""
         return self.schedules
 
     def function(self, kernels: Binder) -> Function:
-        """Return a function of arrays that runs the loop or conditional, whose bodies the interpreter runs."""
         return self.bind_programs(kernels, [kernels.runner(body) for body in self.schedules])
 
     def bind_programs(self, kernels: Binder, runs: Sequence[Function]) -> Function:
-        """Return a function of arrays that runs the loop or conditional, whose bodies are the functions `runs`."""
+        """Return the function of arrays that runs the loop or conditional; the functions `runs` run its bodies."""
         kernel: Any = kernels.cell(self.op, (), ())
         return partial(kernel.bind_programs(runs), self.op)
 
@@ -198,7 +189,6 @@ class Fused(Enclosing):
 
     @property
     def name(self) -> str:
-        """The names of the ops in the group, in order."""
         return f"Fused({', '.join([step.op.name for step in self.body.instructions])})"
 
     @cached_property
@@ -218,7 +208,6 @@ class Fused(Enclosing):
         return self.tiling
 
     def function(self, kernels: Binder) -> Function:
-        """Return a function of arrays that runs the steps of the group, one after the other."""
         return kernels.fused(self)
 
     def __str__(self) -> str:
@@ -240,11 +229,9 @@ class Block(Enclosing):
 
     @property
     def name(self) -> str:
-        """The name of the block, which contains the number of its steps."""
         return f"Block of {len(self.body.instructions)} steps"
 
     def function(self, kernels: Binder) -> Function:
-        """Return a function of arrays that runs the steps of the block, one after the other."""
         run = kernels.runner(self.body)
         return lambda *arrays: unpacked(run(arrays))
 
@@ -254,8 +241,7 @@ class Compiled(AnnotatedOp):
     """Loop, fused group or block that is compiled to machine code.
 
     Attributes:
-        op: the loop, fused group or block.
-        code: the compiled function of arrays. If LLVM fails, it runs the interpreter, and its remark is the reason.
+        code: the compiled function of arrays. If LLVM fails, it calls the interpreter, and `code.remark` is the reason.
     """
 
     op: Control | Fused | Block
@@ -263,17 +249,14 @@ class Compiled(AnnotatedOp):
 
     @property
     def inner(self) -> Any:
-        """The loop, fused group or block."""
         return self.op
 
     @property
     def source(self) -> Any:
-        """The loop of the program, or the fused group or block."""
         return self.op.source
 
     @property
     def bodies(self) -> Sequence[ExecProgram]:
-        """The bodies of the loop, fused group or block."""
         return self.op.bodies
 
     @property
@@ -282,19 +265,18 @@ class Compiled(AnnotatedOp):
         return self.code.remark
 
     def function(self, kernels: Binder) -> Function:
-        """Return the compiled function."""
         return self.code
 
 
 @dataclass(frozen=True, eq=False)
 class Copies(PlannedOp):
-    """Copies of results for the caller; each has memory of its own, and the order that the caller requests.
+    """Copies of results for the caller, in the memory order that the caller requests; no two share memory.
 
     Attributes:
         order: "F", "C", or "K" to keep the order of each result.
         count: the number of results, which are the first operands. The other operands are arrays with which the results
             may share memory.
-        makers: the step that computed each result, for error messages; None if it is an input or a constant.
+        makers: the step that computed each result, for error messages; None for an input or a constant.
     """
 
     order: Literal["F", "C", "K"]
@@ -302,7 +284,6 @@ class Copies(PlannedOp):
     makers: tuple[ExecInstruction | None, ...] = ()
 
     def function(self, kernels: Binder) -> Function:
-        """Return a function of arrays that returns the copies."""
         return kernels.copies(self)
 
     def __str__(self) -> str:

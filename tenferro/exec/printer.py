@@ -1,8 +1,7 @@
 """Printer of schedules as Python functions, in which each slot is a local variable.
 
-On small arrays, the loop of the interpreter takes several times as long as the NumPy calls. The printed function has
-one line for each step, which calls the kernel's function by name. A variable is deleted after its last use, so that
-NumPy can reuse its memory.
+On small arrays, the interpreter takes several times as long as NumPy. The printed function has one line for each step,
+which calls the kernel's function by name. A variable is deleted after its last use, so that NumPy can reuse its memory.
 
 The first run of a schedule is interpreted, because printing and compiling take longer than one run. Later runs call
 the printed function. The printer makes no planning decisions.
@@ -26,7 +25,7 @@ class Runner:
     """Function that runs a schedule; it does not set NumPy's error state and buffer size.
 
     Args:
-        prints: whether runs after the first call the printed function, which returns the same results.
+        prints: whether runs after the first call the printed function.
     """
 
     __slots__ = ("_function", "_has_run", "_prints", "program")
@@ -41,7 +40,7 @@ class Runner:
         """Return the list of results.
 
         Raises:
-            BackendFailureError: a kernel has failed; the error contains the op and the user's line.
+            BackendFailureError: a kernel failed; the error names the op and the user's line.
         """
         if self._function is None:
             if not (self._prints and self._has_run):
@@ -64,7 +63,7 @@ class Runner:
 
 
 def printed(program: ExecProgram) -> Callable[..., list[Any]]:
-    """Return the printed and compiled function of the arena, if the schedule has one, and of the inputs."""
+    """Return the printed function. Its parameters are the arena, if the schedule has one, and the inputs."""
     source, names = _text(program)
     module = compile(f"def run{source}", _file(program), "exec")
     (code,) = [each for each in module.co_consts if isinstance(each, CodeType)]
@@ -88,7 +87,7 @@ def _file(program: ExecProgram) -> str:
 
 
 def source_of(program: ExecProgram, name: str = "run") -> str:
-    """Return the schedule as the text of Python functions, followed by those of the bodies of groups and loops."""
+    """Return the text of the schedule's Python function and of the functions of its bodies."""
     sources = [f"def {name}{_text(program)[0]}"]
     for number, step in enumerate(program.instructions):
         kind = step.op.name.partition("(")[0].partition(" ")[0].lower()
@@ -100,7 +99,7 @@ def source_of(program: ExecProgram, name: str = "run") -> str:
 
 
 def _text(program: ExecProgram) -> tuple[str, dict[str, Any]]:
-    """Return the text of the printed function after its name, and the objects in the text, by name.
+    """Return the text of the printed function after its name, and the objects that the text names.
 
     The first line contains the parameters. Each step has one line.
     """
@@ -116,11 +115,7 @@ def _text(program: ExecProgram) -> tuple[str, dict[str, Any]]:
 
 
 class Names:
-    """Names of the objects in the text of a printed function.
-
-    Attributes:
-        values: the functions and constants, by name.
-    """
+    """Names in the text of a printed function; `values` contains the functions and constants by name."""
 
     def __init__(self, program: ExecProgram) -> None:
         self.program = program
@@ -128,12 +123,11 @@ class Names:
         self._of: dict[int, str] = {}
 
     def function(self, step: ExecInstruction) -> str:
-        """Return the name of a step's function."""
         plain = step.function.__name__ if step.is_ufunc else step.op.name.partition("(")[0]
         return self.value(re.sub(r"\W", "_", plain), step.function)  # ids of families have dots
 
     def value(self, name: str, value: Any) -> str:
-        """Return the name of a value, which is `name`, followed by a number if another value has this name."""
+        """Return the name of a value: `name`, followed by a number if another value has this name."""
         name_of_value = self._of.get(id(value))
         if name_of_value is None:
             name_of_value = f"{name}_{len(self._of)}" if name in self.values else name
@@ -142,7 +136,7 @@ class Names:
         return name_of_value
 
     def slot(self, slot: int) -> str:
-        """Return the name of the variable or constant that is the value of a slot."""
+        """Return the name of the variable or constant for a slot."""
         constants = self.program.constants
         return self.value("c", constants[slot]) if slot in constants else f"v{slot}"
 

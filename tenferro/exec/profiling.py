@@ -85,7 +85,7 @@ def _timed(
 def _rows(
     schedule: ExecProgram, runs: Sequence[Mapping[int, _Spent]], depth: int
 ) -> Iterator[InstructionProfile]:
-    """Yield a row for each instruction; the row of a loop is followed by those of its bodies."""
+    """Yield a record for each instruction; after a loop, yield the records of its bodies."""
     for step in schedule.instructions:
         spent = [run.get(id(step), _Spent()) for run in runs]
         yield InstructionProfile(

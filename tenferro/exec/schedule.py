@@ -1,7 +1,7 @@
-"""Schedules of native runs, each of which describes an execution completely.
+"""Schedules of native runs.
 
-Planning builds a schedule in a sequence of steps. The interpreter runs it, and the printer writes it as a Python
-function; neither makes decisions. `print(exec_program)` shows the whole schedule.
+Planning makes all decisions about a run, and builds the schedule. The interpreter runs the schedule, and the printer
+writes it as a Python function. `print(exec_program)` shows the whole schedule.
 
 Source: docs/specification/schedule.md.
 """
@@ -31,7 +31,7 @@ __all__ = ["Arena", "ExecInstruction", "ExecProgram", "InPlace", "Place", "Poole
 
 
 class InPlace(NamedTuple):
-    """Buffer of an operand that the result overwrites; the kernel takes it as `out`, or as an entry of `into`."""
+    """Buffer of the operand `slot`, which the result overwrites; the kernel gets it as `out` or in the list `into`."""
 
     slot: int
 
@@ -40,7 +40,7 @@ class InPlace(NamedTuple):
 
 
 class Arena(NamedTuple):
-    """Range of bytes of the arena, the buffer of a run for intermediate values; it is an entry of `into`."""
+    """Range of bytes of the arena, a run's buffer for intermediate values; the kernel gets it in the list `into`."""
 
     offset: int
     size: int
@@ -50,7 +50,7 @@ class Arena(NamedTuple):
 
 
 class Pooled(NamedTuple):
-    """Buffer from the pool, which is an entry of `into`; it is released when nothing refers to the result."""
+    """Buffer that returns to the pool when nothing refers to the result; the kernel gets it in the list `into`."""
 
     size: int
 
@@ -65,15 +65,13 @@ Place: TypeAlias = InPlace | Arena | Pooled
 class ExecInstruction:
     """Step of a schedule: an op on slots, with the decisions of planning.
 
-    The op and the types of its operands determine the kernel.
-
     Attributes:
         op: a standard op, an extension, or an op that planning introduced.
-        kernels: the object that looks up the kernel.
+        kernels: looks up the kernel, by the op and the types of its operands.
         source: the user's line that created the op.
         places: the buffer of each result. If it is None or missing, the kernel allocates the result.
         frees: the slots that no later step uses.
-        origin: the numbers of the program's instructions that the step computes; errors contain the first one.
+        origin: the numbers of the program's instructions that the step computes.
     """
 
     op: Any
@@ -88,7 +86,7 @@ class ExecInstruction:
     origin: tuple[int, ...] = ()
 
     def replaced(self, **changes: Any) -> ExecInstruction:
-        """Return a copy of the step in which these attributes are replaced."""
+        """Return a copy of the step with changed attributes; it has the same kernel if op and types are unchanged."""
         new = replace(self, **changes)
         if new.op is self.op and new.input_types is self.input_types:
             looked_up = {"kernel", "function"} & self.__dict__.keys()
@@ -102,7 +100,7 @@ class ExecInstruction:
 
     @cached_property
     def function(self) -> Callable[..., Any]:
-        """The function of arrays that computes the op, for operands of the step's types."""
+        """The kernel as a function of arrays alone, for operands of the step's types."""
         if isinstance(self.op, PlannedOp):
             return self.op.function(self.kernels)
         return self.kernels.function(self.op, self.input_types)
@@ -114,17 +112,17 @@ class ExecInstruction:
 
     @property
     def facts(self) -> Fact:
-        """The facts of an op of the program; empty for an op that planning introduced."""
+        """The facts of the op; none for an op that planning introduced."""
         return facts_of(self.op)
 
     @property
     def inner_op(self) -> Any:
-        """The op without annotations of planning, such as compiled code."""
+        """The op; for a compiled step, the loop, group or block that was compiled."""
         return self.op if self.planned is None else self.planned.inner
 
     @property
     def fused(self) -> Fused | None:
-        """The fused group, whether it is compiled or not; None if the step is no fused group."""
+        """The fused group, compiled or not; None if the step is no fused group."""
         return self.inner_op if isinstance(self.inner_op, Fused) else None
 
     @property
@@ -144,7 +142,7 @@ class ExecInstruction:
 
     @property
     def remark(self) -> str:
-        """The remark that is printed beside the step: "compiled", the reason why it is not compiled, or ""."""
+        """The remark that is printed beside the step: "compiled", the reason why it is interpreted, or ""."""
         return "" if self.planned is None else self.planned.remark
 
     @property
@@ -159,7 +157,6 @@ class ExecInstruction:
 
     @property
     def output_shapes(self) -> tuple[tuple[Any, ...], ...]:
-        """The shape of each result."""
         return tuple([spec.shape for spec in self.output_types])
 
     @property
@@ -186,10 +183,7 @@ class ExecInstruction:
 
     @property
     def out(self) -> int | None:
-        """The slot of the operand whose buffer the kernel takes as `out`, or None.
-
-        It is None if the kernel takes buffers as `into`.
-        """
+        """The slot of the operand whose buffer the kernel takes as `out`; None for a kernel that takes `into`."""
         target = self.places[0] if self.places and not self.accepts_buffers else None
         return target.slot if isinstance(target, InPlace) else None
 
@@ -215,12 +209,11 @@ class ExecProgram:
 
     Attributes:
         instructions: the steps, in order.
-        input_slots, output_slots: the slots of the inputs and of the results.
         types: the type of each slot.
-        kernels: the object that looks up kernels.
+        kernels: looks up kernels.
         constants: the arrays whose values are known before a run, by slot.
         memory: the offsets of large intermediate values in the arena.
-        axes: the order in memory of the axes, slowest first, of each input that is not row-major, by slot.
+        axes: the order of the axes in memory, slowest first, of each input that is not row-major, by slot.
         order: the layout that the caller requests for results.
     """
 
@@ -236,27 +229,23 @@ class ExecProgram:
 
     @property
     def resources(self) -> Resources:
-        """The threads and the memory of the executor."""
         return self.kernels.resources
 
     @property
     def n_slots(self) -> int:
-        """The number of slots."""
         return len(self.types)
 
     @property
     def input_types(self) -> tuple[TensorSpec, ...]:
-        """The type of each input."""
         return tuple([self.types[slot] for slot in self.input_slots])
 
     @cached_property
     def constant_bytes(self) -> int:
-        """The total size of the constants, in bytes."""
         return sum([value.nbytes for value in self.constants.values()])
 
     @cached_property
     def may_call_back(self) -> bool:
-        """Whether a kernel may call tenferro, as the runtime of an extension may unless it is a library routine."""
+        """Whether a kernel may call tenferro, as an extension's runtime in Python may."""
         return any([
             any([body.may_call_back for body in step.bodies])
             or (step.planned is None and getattr(step.kernel, "may_call_back", False))
@@ -264,7 +253,7 @@ class ExecProgram:
         ])  # fmt: skip
 
     def readers(self) -> dict[int, list[int]]:
-        """Return the numbers of the steps that read each slot; for an output, the first is -1, for the caller."""
+        """Return the numbers of the steps that read each slot; for an output, the first number is -1, the caller."""
         readers: dict[int, list[int]] = {slot: [-1] for slot in self.output_slots}
         for number, step in enumerate(self.instructions):
             for slot in step.input_slots:
@@ -272,7 +261,7 @@ class ExecProgram:
         return readers
 
     def start(self, leaves: Sequence[Any]) -> list[Any]:
-        """Return the list of the values of all slots before the first step; None for a slot that a step writes."""
+        """Return the value of each slot before the first step; None for a slot that a step writes."""
         slots: list[Any] = [None] * len(self.types)
         for slot, leaf in zip(self.input_slots, leaves, strict=True):
             slots[slot] = leaf

@@ -1,4 +1,4 @@
-"""Functions that run a given function in a compiled loop, and functions that compare the results."""
+"""Functions that run a function in a compiled loop, and functions that compare results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROUNDED_OTHERWISE = {
     "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh", "Erf", "Erfc", "ErfInv", "Lgamma", "Digamma", "ReduceSum",
     "ReduceProd", "CumSum", "CumProd", "DotGeneral", "Convolution",
 }  # fmt: skip
-"""Ops whose compiled results may differ from NumPy's by rounding: the compiled code uses other algorithms."""
+"""Ops whose compiled results may differ from NumPy's by rounding, because compiled code uses other algorithms."""
 ROUNDED_OTHERWISE_IF_COMPLEX = {"Multiply", "Divide", "Abs", "Sign"}
 """Ops whose compiled results may differ only for complex numbers: NumPy fuses products and sums on some processors."""
 
@@ -43,8 +43,7 @@ def run_as_written_and_optimised(
 ) -> Any:
     """Run optimised compiled code, and return its results.
 
-    They must have the same bits as the results of the code before LLVM's optimisation passes. Only the bits of NaN
-    may differ.
+    Code without LLVM's optimisation passes must return the same bits, except for the bits of NaN.
     """
 
     def parsed(module: Any, context: Any, _: Any) -> Any:
@@ -73,10 +72,7 @@ def require_same_bits(y: Any, z: Any) -> None:
 
 
 def require_near(found: list[Any], wanted: list[Any], relative: float = 1e-12) -> None:
-    """Require equal types, equal integers, and floats that are equal up to rounding.
-
-    Infinities and NaN must be at the same positions.
-    """
+    """Require equal types, integers, infinities and NaN, and finite floats that are equal up to rounding."""
     for y, z in zip(found, wanted, strict=True):
         assert (y.dtype, y.shape) == (z.dtype, z.shape)
         if y.dtype.kind in "biu":

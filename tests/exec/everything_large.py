@@ -1,4 +1,6 @@
-"""Pytest plugin that treats every array as large: small tests then use groups, tiles, threads and planned memory.
+"""Pytest plugin that lowers the thresholds of large arrays.
+
+Small tests then use groups, tiles, threads and planned memory:
 
 python -m pytest -p tests.exec.everything_large tests/ad tests/ops
 """
@@ -12,7 +14,6 @@ from tenferro.exec.plan import group, place, tiling
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure() -> None:
-    """Lower the thresholds of large arrays before any program runs."""
     group.MIN_GROUPED_ELEMENTS = 1
     costs.MIN_PARALLEL_COST = 0.0
     tiling.TILE_BYTES = 256

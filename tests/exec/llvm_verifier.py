@@ -1,7 +1,4 @@
-"""Verifier of LLVM modules, before they are printed as text.
-
-It checks definitions, regions, basic blocks, dominance and types.
-"""
+"""Verifier of LLVM modules: it checks definitions, regions, basic blocks, dominance and types."""
 
 from __future__ import annotations
 
@@ -43,7 +40,7 @@ def verify(module: Module) -> None:
     """Check every function of a module against the rules of LLVM.
 
     Raises:
-        InvalidError: a rule is violated; the message names the first violated rule.
+        InvalidError: a rule is violated; the message names the rule.
     """
     functions = {**module.vector_functions, **module.functions}
     for function in functions.values():
@@ -54,7 +51,7 @@ def verify(module: Module) -> None:
 def verify_function(
     function: Function, functions: Mapping[str, Function | Declaration] | None = None
 ) -> None:
-    """Check one function: its basic blocks, its loops, that values are defined before use, and types."""
+    """Check the basic blocks and loops of a function, that values are defined before use, and types."""
     blocks = blocks_of(function)
     require_closed_loops(function.instructions)
     definitions = {str(x): ("", -1, x.type) for x in function.parameters}
@@ -80,10 +77,7 @@ def verify_function(
 
 
 def require_closed_loops(instructions: Sequence[Instruction]) -> None:
-    """Require that no instruction after a loop uses a value of the loop's body.
-
-    The body ends with the conditional branch back to its start.
-    """
+    """Require that no instruction after a loop uses a value of its body, which ends with a branch to its start."""
     starts = {x.labels[0]: number for number, x in enumerate(instructions) if x.opcode == "label"}
     for end, branch in enumerate(instructions):
         start = (
@@ -96,10 +90,7 @@ def require_closed_loops(instructions: Sequence[Instruction]) -> None:
 
 
 def blocks_of(function: Function) -> dict[str, list[Instruction]]:
-    """Return the basic blocks by label.
-
-    Each must end with a terminator, such as a branch, and contain no other terminator.
-    """
+    """Return the basic blocks by label. Each must end with its only terminator, such as a branch."""
     blocks: dict[str, list[Instruction]] = {"%entry": []}
     label = "%entry"
     for x in function.instructions:
@@ -151,7 +142,7 @@ def lanes(kind: str) -> int:
 def verify_types(
     x: Instruction, function: Function, functions: Mapping[str, Function | Declaration] | None
 ) -> None:
-    """Require the types of operands and results that LLVM's language reference prescribes for an instruction."""
+    """Require the types of operands and results that LLVM's language reference prescribes."""
     kinds = [y.type for y in x.operands]
     result = None if x.result is None else x.result.type
     first = kinds[0] if kinds else ""

@@ -1,7 +1,4 @@
-"""An array must count as overlapping a set of address ranges exactly if NumPy finds an overlap.
-
-The ranges are those of a set of arrays.
-"""
+"""An array must count as overlapping the address ranges of arrays exactly if NumPy finds an overlap."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""If an optional optimisation raises an error, the step must run without it, and the user must see no error."""
+"""If compilation raises an error, the step must be interpreted, and the user must see no error."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ A = np.array([[4.0, 1.0, 0.5], [2.0, 3.0, 0.1], [0.3, 0.2, 5.0]])
 
 
 def looped(x: Any) -> Any:
-    """Run a loop that must be compiled as a whole: each iteration needs the preceding iteration's result."""
+    """Run a loop that cannot be cut into strips, because a cumulative sum connects the elements."""
     return tnf.fori_loop(0, 50, lambda i, c: tnf.cumsum(tnf.sin(c)) * 0.5 + x, x)
 
 
 def unbounded(x: Any) -> Any:
-    """Run a while loop. The number of its iterations depends on data."""
+    """Run a while loop."""
     return tnf.while_loop(lambda c: tnf.sum(c) < 90.0, lambda c: tnf.cumsum(c) * 0.01 + c + 0.1, x)
 
 
 def in_strips(x: Any) -> Any:
-    """Run a scan that can be computed in strips: each element of the carry depends only on itself."""
+    """Run a scan that can be cut into strips: each element of the carry depends only on itself."""
     return tnf.scan(lambda c, _: (c * 0.5 + x, None), x, None, length=20)[0]
 
 
 def fused(x: Any) -> Any:
-    """Run a fused group of elementwise ops on large arrays."""
+    """Run a fused group of elementwise ops."""
     return tnf.exp(x) * x + tnf.sin(x)
 
 
@@ -63,12 +63,12 @@ def softmax(x: Any) -> Any:
 
 
 def stepwise(x: Any) -> Any:
-    """Run ops on few elements, which are not fused into a group: sums, products and linear algebra."""
+    """Run ops on few elements, which are compiled as a block."""
     return tnf.linalg.solve(x + x.T, tnf.sum(x @ x, axis=0)) * 2.0 + 1.0
 
 
 def convolved(x: Any) -> Any:
-    """Run a convolution that is large enough to be compiled."""
+    """Run a convolution that is large enough for compilation."""
     kernel = tnf.reshape(x[0, :4608] + 1.0, (3, 3, 16, 32))
     images = tnf.reshape(x[1, :25_600], (1, 40, 40, 16))
     layout = ("NHWC", "HWIO", "NHWC")
@@ -76,7 +76,7 @@ def convolved(x: Any) -> Any:
 
 
 class Place(NamedTuple):
-    """A function of the compiler that a test causes to raise an error, and a program that calls it."""
+    """Function of the compiler that raises an error in a test, and a program whose compilation calls it."""
 
     owner: Any
     name: str
@@ -86,7 +86,7 @@ class Place(NamedTuple):
 
 
 ADDS_PRODUCTS = link.is_installed() and link.processor().has_fma
-"""Whether convolutions can be compiled for this processor: their code needs fused multiply-adds."""
+"""Whether convolutions can be compiled for this processor, which must have fused multiply-adds."""
 PLACES = [
     Place(loop, "written_loop", looped, X),
     Place(loop, "written_loop", unbounded, X),
@@ -123,17 +123,14 @@ NAMES = [f"{place.name}-{place.function.__name__}" for place in PLACES]
 
 @pytest.fixture
 def counting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Count failed attempts and do not raise, as in a user's process that has already shown its warning."""
+    """Count failures instead of raising them, as in a user's process that has already shown its warning."""
     monkeypatch.setenv(FAILED_ATTEMPTS_VARIABLE, "")
     monkeypatch.setattr("tenferro.process_warnings._warned", {CompileWarning})
 
 
 @pytest.fixture(autouse=True)
 def small_copies(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Set the threshold of compiled transposing copies to zero.
-
-    Compiled code then also copies the small results of these tests.
-    """
+    """Compile transposing copies also for the small results of these tests."""
     monkeypatch.setattr(copying, "MIN_TILED_BYTES", 0)
 
 
@@ -207,7 +204,7 @@ def test_remarks_say_what_failed(monkeypatch: Any) -> None:
 @extension_family("tenferro-tests", "refusing", version=1)
 @dataclass(frozen=True)
 class Refusing(ExtensionOp):
-    """y = x + 1. The op's runtime raises an error when the compiler asks it for the compiled routine."""
+    """y = x + 1, an op with a `Runtime`."""
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         return [(input_dtypes[0], input_shapes[0])]
@@ -217,7 +214,7 @@ class Refusing(ExtensionOp):
 
 
 class Runtime(HostReferenceRuntime):
-    """Runtime whose method `compiled_routine` raises an error in the call with the number `fault`, counted from 0."""
+    """Runtime whose method `compiled_routine` raises an error in the call with the number `fault`, counted from 1."""
 
     def __init__(self, fault: int | None = None) -> None:
         super().__init__(Refusing.family_id)
@@ -233,7 +230,7 @@ class Runtime(HostReferenceRuntime):
 
 @pytest.mark.usefixtures("counting")
 def test_exceptions_of_user_code_pass() -> None:
-    """Errors of a user's runtime must reach the user, and must not count as failed attempts."""
+    """Errors of a user's runtime must reach the user, and must not count as failures."""
 
     def step(_: Any, x: Any) -> Any:
         return tnf.sin(tnf.cos(apply(Refusing(), tnf.sin(x))))

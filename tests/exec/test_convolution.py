@@ -23,10 +23,7 @@ from tenferro.ops.contraction import Convolution
 
 
 def defined(op: Convolution, x: Any, w: Any) -> Any:
-    """Compute a convolution by StableHLO's definition.
-
-    Each result is a sum over channels and elements of the kernel.
-    """
+    """Compute a convolution by StableHLO's definition, a sum over channels and kernel elements."""
     groups = max(op.feature_group_count, op.batch_group_count)
     sizes = w.shape[2:]
     dilated = np.zeros((*x.shape[:2], *[max(0, (n - 1) * d + 1) for n, d in zip(x.shape[2:], op.lhs_dilation, strict=True)]))  # fmt: skip
@@ -74,7 +71,7 @@ def any_case(random: Random) -> tuple[Convolution, Any, Any]:
     padding = [(random.choice([0, 0, 1, 2, -1]), random.choice([0, 0, 1, 2, -1])) for _ in range(rank)]  # fmt: skip
     if random.random() < 0.2:  # a kernel as large as the padded input, as in gradients
         sizes = [max(1, n + low + high - random.choice([0, 1])) for n, (low, high) in zip(extents, padding, strict=True)]  # fmt: skip
-    # Negative padding removes elements. It must not remove more than the axis has.
+    # Negative padding must not remove more elements than the axis has.
     padding = [(max(low, -n), max(high, -n)) if low + high + n >= 0 else (0, 0) for n, (low, high) in zip(extents, padding, strict=True)]  # fmt: skip
     axes = tuple(range(2, 2 + rank))
     op = Convolution(
@@ -92,13 +89,13 @@ def any_case(random: Random) -> tuple[Convolution, Any, Any]:
 
 
 def channels_last(x: Any) -> Any:
-    """Return a copy of an array in which the channels (axis 1) of each position are contiguous in memory."""
+    """Return a copy of an array in which axis 1, the channels, is contiguous."""
     return np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1)
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_random_convolutions(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Results must be right for any block size, threshold, number of threads, and old content of reused memory."""
+    """Results must be right for any block size, threshold, number of threads, and content of reused memory."""
     random = Random(seed)
     memory = Pool(1 << 24)
     shared = Resources(Workers(2), memory)
@@ -156,8 +153,6 @@ def test_zeros_of_padding_and_holes_times_what_is_not_finite_are_nan(
 
 
 def _noted(function: Any, ways: set[str], name: str) -> Any:
-    """Return a function that records its name in `ways` and then calls `function`."""
-
     def noted(*args: Any) -> Any:
         ways.add(name)
         return function(*args)
@@ -169,7 +164,7 @@ def _noted(function: Any, ways: set[str], name: str) -> Any:
 def test_blocks_that_lie_in_the_padding(
     edges: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the kernel reads only padding for a block of outputs, the block must not access the input."""
+    """If all windows of a block contain only padding, the block must not access the input."""
     monkeypatch.setattr(window_products, "BLOCK_BYTES", 1)
     monkeypatch.setattr(matrix_product, "MIN_BLOCK_EXTENT", 1)
     op, _, _ = any_case(Random(0))

@@ -86,7 +86,7 @@ class Parts(Workers):
 
 
 def turned(*shape: int) -> Any:
-    """Return a column-major array of this shape. Its elements are undefined."""
+    """Return an uninitialised column-major array of this shape."""
     return np.empty(shape[::-1]).T
 
 
@@ -179,7 +179,7 @@ def test_how_few_layouts_are_copied_is_planned_once(monkeypatch: pytest.MonkeyPa
     assert (halves.shape, halves.strides) == (arrays[3].shape, arrays[3].strides)
     for x in (arrays[8], arrays[3], arrays[3][::-1], halves):
         assert np.array_equal(dense(x), x)
-    # Arrays with other strides or another item size are different layouts. A full cache must drop its oldest entry.
+    # Arrays with other strides or another item size need another plan. A full cache must drop its oldest plan.
     assert planned[9:] == [arrays[3].shape] * 2
     dense(arrays[0])
     assert planned[11:] == [arrays[0].shape]
@@ -197,7 +197,7 @@ class RecordingTransposer:
 
 
 def whole_lines(*shape: int, shift: int = 0) -> Any:
-    """Return an array of zeros whose memory begins `shift` bytes after the beginning of a cache line."""
+    """Return an array of zeros whose memory begins `shift` bytes after the start of a cache line."""
     nbytes = 8 * int(np.prod(shape))
     memory = np.zeros(nbytes + 128, np.uint8)
     start = -memory.ctypes.data % 64 + shift

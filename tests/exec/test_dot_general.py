@@ -19,10 +19,7 @@ KERNEL = DOT_GENERAL
 
 
 def laid_out(pick: random.Random, shape: list[int], dtype: str) -> np.ndarray:
-    """Return an array of small integers in a random layout.
-
-    Its axes are permuted, and it may be reversed, broadcast, or have gaps.
-    """
+    """Return an array of small integers with permuted axes, which may be reversed, broadcast, or have gaps."""
     perm = pick.sample(range(len(shape)), len(shape))
     rng = np.random.default_rng(pick.randrange(1 << 30))
     x = rng.integers(-3, 4, [shape[p] for p in perm]).astype(dtype).transpose(np.argsort(perm))
@@ -42,10 +39,7 @@ def laid_out(pick: random.Random, shape: list[int], dtype: str) -> np.ndarray:
 
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lower the thresholds of large products.
-
-    Small products are then split among threads and copied to scratch memory, too.
-    """
+    """Split also small products among threads, and copy them to scratch memory."""
     monkeypatch.setattr(matrix_product, "MIN_PARALLEL_WORK", 1)
     monkeypatch.setattr(matrix_product, "MIN_BLOCK_EXTENT", 2)
     monkeypatch.setattr(matrix_product, "MIN_POOLED_BYTES", 1)
@@ -146,7 +140,7 @@ def test_pieces_of_large_products_do_not_depend_on_threads(
 @pytest.mark.parametrize("shape", [(5, 3), (16, 7), (33, 20), (4, 1), (257, 2)])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_a_matrix_by_its_own_transpose(shape: tuple[int, int], axis: int, dtype: str) -> None:
-    """The product of a matrix with its own transpose must have the same bits for any number of threads."""
+    """The product of a matrix and its transpose must have the same bits for any number of threads."""
     rng = np.random.default_rng(1)
     x = rng.normal(size=shape).astype(dtype)
     whole = rng.integers(-9, 9, shape).astype(dtype)
@@ -196,10 +190,7 @@ def test_a_program_may_be_run_on_arrays_of_many_layouts() -> None:
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16"])
 @pytest.mark.parametrize("terms", [255, 256, 257, 259, 515, 1023, 1041, 4099])
 def test_products_of_narrow_integers_are_exact(dtype: str, terms: int) -> None:
-    """Sums of products of narrow integers must be exact.
-
-    The terms are as large as possible and the sums are odd, so that one lost bit is found.
-    """
+    """Sums of the largest products of narrow integers must be exact; they are odd, so that a lost bit is found."""
     largest = int(np.iinfo(dtype).max)
     terms |= 1
     x = np.full((32, terms), largest, dtype)
@@ -214,7 +205,7 @@ def test_products_of_narrow_integers_are_exact(dtype: str, terms: int) -> None:
 
 
 def test_the_longest_products_of_narrow_integers_are_exact() -> None:
-    """A sum of products 65535^2 must be exact even if it is odd and exceeds 2^53. float64 could not represent it."""
+    """A sum of products 65535^2 must be exact even if it is odd and exceeds 2^53, unlike any float64."""
     terms = 2**21 + 101
     x = np.full((1, terms), 65535, np.uint16)
     wide = DotGeneral((1,), (0,), accumulate_dtype=DType.U64)

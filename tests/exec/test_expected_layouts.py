@@ -25,10 +25,7 @@ ARRANGEMENTS = {
 
 @each_card
 def test_kernels_give_the_layouts_that_they_say(card: Any) -> None:
-    """If a kernel declares the layout of its results, they must have it.
-
-    The results of all other kernels must be row-major.
-    """
+    """If a kernel declares the layout of its result, the result must have this layout."""
     kernel = KERNELS[card]
     if getattr(kernel, "_layout", None) is None:
         pytest.skip("rows are expected")

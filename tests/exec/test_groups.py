@@ -1,4 +1,4 @@
-"""Fused groups with reductions and broadcasts must have the results of their instructions, run one by one."""
+"""Fused groups with reductions and broadcasts must have the results of their instructions."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -31,7 +31,6 @@ RNG = np.random.default_rng(0)
 
 
 def softmax(x: Any) -> Any:
-    """Compute the softmax along the last axis."""
     e = tnf.exp(x - tnf.max(x, axis=-1, keepdims=True))
     return e / tnf.sum(e, axis=-1, keepdims=True)
 
@@ -43,21 +42,18 @@ def softmax_between(x: Any) -> Any:
 
 
 def attention(x: Any, mask: Any) -> Any:
-    """Compute the softmax of scores, without excluded scores; the mask of the excluded scores is broadcast."""
+    """Compute the softmax of the scores that a broadcast mask selects."""
     return softmax(tnf.where(mask, x, -1e9))
 
 
 def layer_norm(x: Any, g: Any, b: Any) -> Any:
-    """Compute a layer norm.
-
-    It has two reductions along rows. Their results and the rows g and b are broadcast.
-    """
+    """Compute a layer norm, which broadcasts two reductions along rows and the rows g and b."""
     d = x - tnf.mean(x, axis=-1, keepdims=True)
     return d * tnf.rsqrt(tnf.mean(d * d, axis=-1, keepdims=True) + 1e-5) * g + b
 
 
 def totals(x: Any, y: Any) -> Any:
-    """Return elements, and their reductions over all axes, over leading axes and over inner axes."""
+    """Return elements, and reductions over all axes, over leading axes and over inner axes."""
     z = x * y + 1.0
     return z, tnf.sum(z), tnf.max(z, axis=0), tnf.sum(tnf.sin(z), axis=(0, 1)), tnf.prod(z, axis=1)
 
@@ -71,10 +67,7 @@ def around_a_total(x: Any) -> Any:
 
 
 def repeated(x: Any) -> Any:
-    """Broadcast the total of each row along the row.
-
-    Return it, select by it, compare with it, and reduce it again.
-    """
+    """Broadcast the sum of each row along the row; return it, select by it, compare with it, and reduce it again."""
     m = tnf.broadcast_to(tnf.sum(x, axis=-1, keepdims=True), x.shape)
     chosen = tnf.where(m > 0, m, x)
     return m, chosen, tnf.sum(m, axis=-1), tnf.divide(m, m + 2.0), tnf.maximum(m, x)
@@ -86,7 +79,6 @@ def loss(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def normal(*shape: int) -> Any:
-    """Return normally distributed random numbers."""
     return RNG.standard_normal(shape)
 
 
@@ -132,10 +124,7 @@ def test_groups_of_rows(name: str, tile: int, monkeypatch: pytest.MonkeyPatch) -
 
 
 def _gaps(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return views with the same elements as these arrays.
-
-    The views belong to larger arrays, and have gaps between elements.
-    """
+    """Return copies of these arrays as views with gaps between elements."""
     found: list[Any] = []
     for x in args:
         wide = np.zeros([2 * n for n in x.shape], x.dtype)
@@ -213,12 +202,10 @@ def test_results_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def totals_of_two(x: Any, y: Any) -> Any:
-    """Compute sums of products of two arrays: over both axes, over the first, and over the second."""
     return tnf.sum(x * y), tnf.sum(x * y, axis=0), tnf.sum(x * y, axis=1)
 
 
 def softmax_of_product(x: Any, y: Any) -> Any:
-    """Compute the softmax of the product of two arrays along rows."""
     return softmax(x * y)
 
 
@@ -233,10 +220,7 @@ def test_a_group_that_reads_nothing_runs() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
 def test_a_view_by_elements_keeps_what_it_looks_at(dtype: Any) -> None:
-    """A scratch buffer must not be reused while a view of it is still read.
-
-    The real, imaginary or conjugate part of an array may be a view.
-    """
+    """Memory must not be reused while a view of it, such as the real part of an array, is still read."""
 
     def parts(x: Any) -> Any:
         y = x * x
@@ -295,10 +279,7 @@ def test_a_large_reduction_by_itself(
 
 
 def test_which_reductions_go_by_themselves() -> None:
-    """A large reduction that no other op can join must run as a group.
-
-    `any` must not, because NumPy's version stops at the first true element.
-    """
+    """A large reduction alone must be a group, except `any`, because NumPy's stops at the first true element."""
 
     def steps(fn: Any, *shape: int, dtype: str = "float64") -> str:
         return str(tnf.GraphExecutor(order="K").compile(tnf.compile(fn, tnf.TensorSpec(shape, dtype))))  # fmt: skip
@@ -369,8 +350,7 @@ def test_totals_of_blocks_of_rows(dtype: str, rows: int, monkeypatch: pytest.Mon
 def grouped(fn: Any, *arrays: Any) -> str:
     """Return the steps of a schedule as text.
 
-    For each group, the text has its ops, its shape, the number of axes that its results share, and the numbers of its
-    results and totals.
+    For a group, the text has its ops, its shape, its number of leading axes, and the numbers of results and totals.
     """
     executor = tnf.GraphExecutor("K", compiled="loops", segmented=False, passes=())
     assert executor.compiler is not None
@@ -392,7 +372,7 @@ def ones(*shape: int, dtype: str = "f8") -> tnf.TensorSpec:
 
 
 def over_rows(fn: Any, extent: int = 5) -> Any:
-    """Return a function that calls `fn` with exp(x), and with the row sums of exp(x), broadcast along the rows."""
+    """Return a function that calls `fn` with exp(x) and with its row sums, broadcast along the rows."""
 
     def whole(x: Any) -> Any:
         e = tnf.exp(x)
@@ -402,7 +382,7 @@ def over_rows(fn: Any, extent: int = 5) -> Any:
 
 
 def over_rows_by_two_views(x: Any) -> Any:
-    """Compute row sums, broadcast them along the rows by a reshape and a broadcast, and multiply exp(x) by them."""
+    """Multiply exp(x) by its row sums, which a reshape and a broadcast repeat along the rows."""
     e = tnf.exp(x)
     column = tnf.lax.reshape(tnf.sum(e, axis=1), (4, 1))
     repeated = tnf.lax.broadcast_in_dim(column, (4, 5), (0, 1))
@@ -420,7 +400,7 @@ RUNS: dict[str, tuple[Any, tuple[Any, ...], str]] = {
     "a reduction first": (lambda x: -tnf.sum(x, axis=1), (TABLE,), "(ReduceSum Negate) 4x5 by 1: 1+0"),
     "another shape": (lambda x, y: (-tnf.exp(x), tnf.exp(y)), (TABLE, ones(5, 4)),
                       "Exp, (Exp Negate) 4x5 by 2: 1+0"),
-    # Reductions that a group may contain: along rows and columns, and over all axes.
+    # Reductions along rows and columns, and over all axes.
     "rows": (lambda x: tnf.sum(tnf.exp(x), axis=1), (TABLE,), "(Exp ReduceSum) 4x5 by 1: 1+0"),
     "columns": (lambda x: tnf.sum(tnf.exp(x), axis=0), (TABLE,), "(Exp ReduceSum) 4x5 by 1: 0+1"),
     "all": (lambda x: tnf.sum(tnf.exp(x)), (TABLE,), "(Exp ReduceSum) 4x5 by 2: 0+1"),
@@ -463,7 +443,7 @@ RUNS: dict[str, tuple[Any, tuple[Any, ...], str]] = {
                                 "(Exp ReduceSum Negate) 4x5 by 1: 1+0"),
     "a small step on others": (lambda x, y: (tnf.sum(tnf.exp(x), axis=1), -y), (TABLE, ones(4)),
                                "Negate, (Exp ReduceSum) 4x5 by 1: 1+0"),
-    # Ops that need a complete total, and must therefore run after the group that computes it.
+    # Ops that need a complete total, and must run after the group that computes it.
     "a total that is read": (lambda x: -tnf.sum(tnf.exp(x), axis=0), (TABLE,),
                              "(Exp ReduceSum) 4x5 by 1: 0+1, Negate"),
     "a total that is read by what is large": (
@@ -492,7 +472,7 @@ def test_rows_that_are_too_long_are_no_group() -> None:
 
 
 def gaps(*shape: int) -> Any:
-    """Return rows of zeros. Between two rows in memory is a gap as long as a row."""
+    """Return rows of zeros with gaps in memory that are as long as a row."""
     return np.zeros((*shape[:-1], 2 * shape[-1]))[..., : shape[-1]]
 
 
@@ -511,9 +491,9 @@ SLABS = np.zeros((4, 3, 5)).transpose(1, 0, 2)
     ],
 )  # fmt: skip
 def test_tiles_have_the_order_of_axes_of_most_arrays(arrays: Any, order: tuple[int, ...]) -> None:
-    """Tiles must have the axis order of most arrays of the group.
+    """Tiles must have the axis order of most arrays of the group; in case of a tie, row-major order.
 
-    Broadcast arrays, single rows and single columns do not count. Without a majority, the order is row-major.
+    Broadcast arrays, single rows and single columns must not count.
     """
     assert common_axes(map(laid_out, arrays), len(order)) == order
 
@@ -525,7 +505,7 @@ def laid_out(x: Any) -> Any:
 
 
 def group_of(lead: int, shape: tuple[int, ...], operands: int = 0) -> Any:
-    """Return a group that has only the attributes on which its tiling depends."""
+    """Return a group with only the attributes on which its tiling depends."""
     spec = tnf.TensorSpec(shape, "float64")
     step: Any = SimpleNamespace(op=Add(), input_types=(), output_types=(spec,))
     body: Any = SimpleNamespace(instructions=(step,), input_types=(spec,) * operands)
@@ -539,8 +519,7 @@ def tiling_of(op: Fused, arrays: Any) -> Tiling:
 @pytest.mark.parametrize(
     ("lead", "arrays", "views"),
     [
-        # The elements of `views` are the number of axes that all views share, their order, and the number of axes
-        # after merging.
+        # `views` contains the number of leading axes of all views, the order of axes, and the number of merged axes.
         (2, [C], (1, (), 2)), (2, [F], (1, (1, 0), 2)), (2, [C, C, F], (2, (), 1)),
         (2, [gaps(3, 4)], (2, (), 1)), (2, [gaps(4, 3).T], (2, (1, 0), 1)),
         (1, [C], (1, (), 1)), (1, [F], (1, (), 1)), (1, [F, C], (1, (), 1)),
@@ -609,7 +588,7 @@ def test_a_group_takes_as_long_as_its_steps() -> None:
 
 
 class Parts(Workers):
-    """Workers that record, for each piece of work that is split, the number of parts and the step size."""
+    """Workers that record the arguments `rows` and `step` of `parallel_for`."""
 
     def __init__(self) -> None:
         super().__init__(1)
@@ -644,10 +623,7 @@ def test_groups_that_take_long_are_shared(dtype: str, monkeypatch: pytest.Monkey
 
 @needs_llvmlite
 def test_a_group_that_llvm_refuses_is_interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If LLVM rejects a group, the group must be interpreted.
-
-    The group has results in place of operands, results in planned memory, and totals.
-    """
+    """If LLVM fails, a group with results in place of operands and in planned memory, and totals, is interpreted."""
 
     def refused(*_: Any, **options: Any) -> Any:
         raise NotCompiledError("no reason")
@@ -703,10 +679,7 @@ def both_largest(x: Any) -> Any:
 def test_extremes_of_many_numbers_go_in_chains(
     shape: tuple[int, ...], fn: Any, chained: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The innermost loop must interleave several chains of comparisons.
-
-    A comparison waits for the preceding one of its chain, so that several chains are faster.
-    """
+    """The innermost loop must interleave chains of comparisons, each of which waits for the previous in its chain."""
     monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     executor = tnf.GraphExecutor("K", compiled=True)
     text = executor.source(tnf.compile(fn, np.ones(shape)), "llvm")
@@ -716,8 +689,7 @@ def test_extremes_of_many_numbers_go_in_chains(
 
 
 ACROSS = {
-    # Columns whose distance in memory is a power of two use the same few cache lines. These arrays must be copied
-    # before they are read.
+    # Columns whose stride is a power of two use the same few cache lines. These arrays must be copied first.
     "columns": (lambda x: np.asfortranarray(x), 1),
     "rows": (lambda x: x, 0),
     "columns that lie well": (lambda x: np.asfortranarray(x[:-3, :-3]), 0),

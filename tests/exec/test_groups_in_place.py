@@ -1,4 +1,4 @@
-"""A result of a fused group may overwrite an operand, but only if the group is the operand's last use."""
+"""A result of a fused group may overwrite an operand only at the operand's last use."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def uniform(*shape: int) -> Any:
 
 
 def middle(x: Any) -> Any:
-    """Return the array and the total that a first group computes. A second group needs both."""
+    """Return an array and its total, which a first group computes, and which a second group needs."""
     w = x * x + x
     return w, tnf.sum(w)
 
@@ -41,7 +41,7 @@ def normalised(x: Any) -> Any:
 
 
 def twice(x: Any) -> Any:
-    """Apply two groups that may overwrite their operands. The result of the second one is a result of the program."""
+    """Apply two groups that may overwrite their operands. The second group computes a result of the program."""
     w, total = middle(normalised(x))
     return w / total * 2.0, total
 
@@ -66,10 +66,7 @@ def viewed(x: Any) -> Any:
 
 
 def seen(x: Any) -> Any:
-    """Pass the group's operand to a runtime.
-
-    The runtime may keep a reference to the operand, so that it must not be overwritten.
-    """
+    """Pass the group's operand to a runtime, which may keep a reference, so that it must not be overwritten."""
     w, total = middle(x)
     values = tnf.linalg.svdvals(w)
     return w / (total + values[0]) * 2.0, values
@@ -157,13 +154,12 @@ def test_results_in_place_of_operands_at_their_last_use(
             results, _ = tnf.types.flatten(executor.run(program, x))
             np.testing.assert_array_equal(x, before)
             held.append((before, results))
-    # Check the results of all runs after the last run. If a run had overwritten memory of an earlier result, this
-    # would find it.
+    # Results are checked after the last run, because a run might overwrite an earlier result.
     for x, results in held:
         expected = tnf.types.flatten(fn(x))[0]
         alone = tnf.types.flatten(plain.run(program, x))[0]
         for y, other, by_itself in zip(results, expected, alone, strict=True):
-            # A group computes its totals in another order, so that a float32 result may be rounded differently.
+            # A group adds totals in another order, so a float32 result may be rounded differently.
             rtol = 1e-12 if y.dtype == np.float64 else 2 * float(np.finfo(y.dtype).eps)
             np.testing.assert_allclose(y, np.asarray(other), rtol=rtol, atol=1e-12)
             np.testing.assert_allclose(y, by_itself, rtol=rtol, atol=1e-12)
@@ -171,7 +167,7 @@ def test_results_in_place_of_operands_at_their_last_use(
 
 @needs_llvmlite
 def test_no_result_is_in_place_of_a_copied_operand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A group reads a strided operand from a copy. No result may overwrite this copy, because it may be read again."""
+    """No result may overwrite the copy of a strided operand, because the copy may be read again."""
     monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     monkeypatch.setattr(place, "MIN_PLACED_BYTES", 64)
     for module, name, size in (
@@ -191,7 +187,7 @@ def test_no_result_is_in_place_of_a_copied_operand(monkeypatch: pytest.MonkeyPat
 
 @needs_llvmlite
 def test_operands_of_another_layout_are_copied(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An operand whose layout differs from that of the results must be copied, and a result must overwrite the copy."""
+    """An operand whose layout differs from the results' must be copied, and a result must overwrite the copy."""
     monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     x, y, z = np.asfortranarray(uniform(200, 200)), uniform(200, 200), uniform(200, 200)
 
@@ -211,10 +207,7 @@ def test_operands_of_another_layout_are_copied(monkeypatch: pytest.MonkeyPatch) 
 
 @needs_llvmlite
 def test_each_buffer_has_one_pointer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A buffer must be passed to the compiled function as only one pointer.
-
-    The function declares that its pointers do not alias.
-    """
+    """A buffer must be passed as only one pointer, because the function declares that its pointers do not alias."""
     from tenferro.exec.llvm.group import CompiledGroup  # imports llvmlite
     from tenferro.exec.llvm.link import Linker
 

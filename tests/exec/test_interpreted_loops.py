@@ -70,7 +70,7 @@ def test_rows_of_an_inner_loop_that_do_not_fit_name_its_line() -> None:
 
 
 def test_the_text_of_a_program_is_python() -> None:
-    """A printed program must have one function for its top-level steps, and one for each loop body and each branch."""
+    """A printed program must have a function for its top-level steps, and one for each loop body and branch."""
 
     def fn(x: Any, big: Any) -> Any:
         def step(c: Any, _: Any) -> Any:

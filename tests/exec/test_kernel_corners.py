@@ -1,7 +1,4 @@
-"""Kernels with unusual operands.
-
-These are indices of any integer dtype, overlapping matrices, and sums that end a fused group.
-"""
+"""Kernels with unusual operands: indices of any integer dtype, overlapping matrices, sums at the end of a group."""
 
 from __future__ import annotations
 
@@ -35,17 +32,14 @@ def run(fn: Any, *arrays: Any, **options: Any) -> Any:
 
 
 def test_elementwise_kernels_say_so() -> None:
-    """Every elementwise kernel must have the flag `elementwise`. Fused groups and compiled blocks rely on this flag."""
+    """Every elementwise kernel must have the flag `elementwise`, on which fused groups rely."""
     silent = {op for op, kernel in ROWS.items() if not getattr(kernel, "elementwise", False)}
     assert silent == set(NOT_BY_ELEMENT)
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_indices_of_any_integer(dtype: str) -> None:
-    """Reads must clamp out-of-bounds indices, and writes must skip them.
-
-    Some of the indices exceed the range of int64.
-    """
+    """Reads must clamp out-of-bounds indices, and writes must skip them, even above the range of int64."""
     x = RNG.normal(size=(5, 3))
     limits = np.iinfo(dtype)
     indices = np.array([4, 0, limits.max, 2, 1], dtype)
@@ -71,10 +65,7 @@ def test_indices_of_any_integer(dtype: str) -> None:
     ],
 )  # fmt: skip
 def test_rows_are_taken_in_their_place(op: Gather, indices: Any, expected: Any) -> None:
-    """Gathers of rows must be right for each axis and each position of the index vector.
-
-    The gathers run interpreted, and then printed as Python.
-    """
+    """Gathers of rows must be right for each axis and each position of the index vector."""
     x, indices = RNG.normal(size=(3, 4)), np.array(indices)
     program = tnf.compile(lambda x, i: apply_one(op, x, i), x, indices)
     executor = tnf.GraphExecutor("K")
@@ -84,7 +75,7 @@ def test_rows_are_taken_in_their_place(op: Gather, indices: Any, expected: Any) 
 
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_windows_at_any_integer(dtype: str) -> None:
-    """Reads must clamp the start of windows that are out of bounds, and writes must skip such windows."""
+    """Reads must clamp the start of out-of-bounds windows, and writes must skip them."""
     x = RNG.normal(size=(300, 3))
     starts = np.array([[4, 0], [np.iinfo(dtype).max, 1], [100, 2]], dtype)
     places = [(min(int(row), 298), int(column)) for row, column in starts]
@@ -103,10 +94,7 @@ def test_windows_at_any_integer(dtype: str) -> None:
 
 
 def test_many_additions_at_pairs_of_indices() -> None:
-    """Additions at pairs of indices must be right.
-
-    Many additions along one axis are computed by a sparse matrix, which cannot represent pairs.
-    """
+    """Additions at pairs of indices must be right: the sparse matrix for additions along one axis has no pairs."""
     x = RNG.normal(size=(20, 30))
     rows, columns = RNG.integers(0, 20, 9000), RNG.integers(0, 30, 9000)
     updates = RNG.normal(size=9000)
@@ -126,10 +114,7 @@ def test_many_additions_at_pairs_of_indices() -> None:
 def test_many_additions_leave_other_elements_alone(
     dtype: str, shape: tuple[int, ...], places: list[int]
 ) -> None:
-    """Many updates of a few positions must leave all other elements unchanged, even -0.0.
-
-    Some positions are out of bounds.
-    """
+    """Many updates of a few positions must leave all other elements unchanged, even -0.0."""
     axis = shape.index(7)
     x = np.full(shape, -np.dtype(dtype).type(0))
     indices = np.resize([*places, 7, 9], 9000)
@@ -158,8 +143,7 @@ def test_windows_that_overlap_are_no_matrix_for_blas() -> None:
     signal, taps = RNG.normal(size=300), RNG.normal(size=(40, 30))
     windows = np.lib.stride_tricks.sliding_window_view(signal, 40)
     for y in (windows @ taps, run(lambda x, y: x @ y, windows, taps)):
-        # BLAS may add the terms of strided rows in another order. Some sums are near zero, so the tolerance must be
-        # absolute.
+        # BLAS may add the terms of strided rows in another order. Some sums are near zero: the tolerance is absolute.
         np.testing.assert_allclose(y, np.array(windows) @ taps, rtol=1e-12, atol=1e-13)
 
 
@@ -202,7 +186,7 @@ def test_a_process_on_one_core_has_one_thread() -> None:
 
 
 def test_repeated_values_lie_as_numpy_lays_them() -> None:
-    """A broadcast must have NumPy's strides, accept an operand in any layout, and be read-only."""
+    """A broadcast must have NumPy's strides, accept operands in any layout, and be read-only."""
     rng = np.random.default_rng(0)
     for _ in range(200):
         rank = int(rng.integers(0, 4))

@@ -1,4 +1,4 @@
-"""Kernels that use another algorithm for large arrays must still match the definitions of their ops."""
+"""Kernels with another algorithm for large arrays must match the definitions of their ops."""
 
 from typing import Any
 
@@ -105,10 +105,7 @@ def test_sorting_is_stable_with_and_without_equal_keys() -> None:
 @pytest.mark.parametrize("k", [-300, -2, 0, 1, 300])
 @pytest.mark.parametrize("shape", [(170, 190), (190, 170), (2, 130, 140), (600, 700)])
 def test_triangles_in_planned_memory(function: str, k: int, shape: tuple[int, ...]) -> None:
-    """Triangles must be right in row-major and column-major buffers that contain old values.
-
-    The operand has NaN and infinity outside of the triangle.
-    """
+    """Triangles must be right in buffers with old values, even if the operand is NaN outside the triangle."""
     x = RNG.standard_normal(shape)
     x[..., 0, -1] = np.nan
     x[..., -1, 0] = np.inf
@@ -137,5 +134,5 @@ def test_diagonals_in_planned_memory() -> None:
 
 
 def embedded(x: Any) -> Any:
-    """Return an array of matrices. The diagonal of each matrix is a row of x."""
+    """Return matrices whose diagonals are the rows of x."""
     return apply_one(EmbedDiag(1, 2), x)

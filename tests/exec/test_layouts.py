@@ -27,10 +27,7 @@ SEEDS = [0, *[pytest.param(seed, marks=pytest.mark.sweep) for seed in range(1, 2
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lower the thresholds.
-
-    Arrays of few elements then use groups, tiles, planned memory and transposing copies.
-    """
+    """Let arrays of few elements use groups, tiles, planned memory and transposing copies."""
     for module, name, size in (
         (group, "MIN_GROUPED_ELEMENTS", 1), (place, "MIN_PLACED_BYTES", 64), (costs, "MIN_PARALLEL_COST", 0.0),
         (tiling, "TILE_BYTES", 256),
@@ -60,7 +57,7 @@ def elsewhere(random: Random, x: Any) -> Any:
     else:
         some = tuple(random.sample(axes, random.randrange(len(axes) + 1)))
         y = np.flip(np.array(np.flip(x, some)), some)
-    # The stride of an axis of one element may be any number, also in NumPy. Choose it at random.
+    # The stride of an axis of one element may be any number.
     steps = [
         random.choice([0, step, y.itemsize, -1024]) if n == 1 else step
         for n, step in zip(y.shape, y.strides, strict=True)
@@ -79,7 +76,7 @@ def results(executor: tnf.GraphExecutor, program: GraphProgram, arrays: Sequence
 
 
 def require_near(y: Any, expected: Any) -> None:
-    """Require equal integers, and equal floats up to rounding: the order of sums may depend on the layout."""
+    """Require equal integers, and floats that are equal up to rounding: layouts may change the order of sums."""
     assert (y.dtype, y.shape) == (expected.dtype, expected.shape)
     if y.dtype.kind in "biu":
         np.testing.assert_array_equal(y, expected)
@@ -111,10 +108,7 @@ def test_random_programs(seed: int, compiled: bool) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=needs_llvmlite)])
 def test_convolutions(seed: int, compiled: bool) -> None:
-    """Convolutions with different numbers of channels, for some of which code is compiled.
-
-    Some axes have one element, and are enlarged by padding.
-    """
+    """Convolutions must be right for any number of channels, and for padded axes of one element."""
     random, rng = Random(seed), np.random.default_rng(seed)
     pick = random.choice
     for _ in range(20):

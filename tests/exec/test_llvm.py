@@ -1,7 +1,4 @@
-"""Compiled loops must equal the interpreter.
-
-Arithmetic and data movement must have equal bits, and functions must agree within a tolerance.
-"""
+"""Compiled loops must equal the interpreter: bit for bit, or functions and sums within a tolerance."""
 
 from __future__ import annotations
 
@@ -49,10 +46,7 @@ X = np.random.default_rng(0).standard_normal((5, 6))
 
 
 def run_both(program: tnf.GraphProgram, *arrays: Any) -> tuple[list[Any], list[Any], list[str]]:
-    """Run a program compiled and interpreted.
-
-    Return both results, and the remark of each loop of the compiled schedule.
-    """
+    """Return the compiled and the interpreted results of a program, and the remarks of the compiled loops."""
     compiled = tnf.GraphExecutor("K", compiled=True)
     results = flatten(run_as_written_and_optimised(compiled, program, *arrays))[0]
     wanted = flatten(tnf.GraphExecutor("K", compiled=False).run(program, *arrays))[0]
@@ -61,9 +55,9 @@ def run_both(program: tnf.GraphProgram, *arrays: Any) -> tuple[list[Any], list[A
 
 
 def of_samples(samples: list[Any]) -> tuple[tnf.GraphProgram, list[Any], list[tuple[int, bool]]]:
-    """Return a program, its arguments, and a flag for each result: whether it is complex.
+    """Return a program, its arguments, and for each result whether its operands are complex.
 
-    The program is a loop that applies the op of each sample to the slices of the arguments.
+    The program is a loop that applies the op of each sample to slices of the arguments.
     """
     stacked = [[np.stack([x, x[::-1] if x.ndim else x]) for x in s.inputs] for s in samples]
 
@@ -114,10 +108,7 @@ def test_samples(card: Any, most: int) -> None:
 
 @each_card
 def test_samples_in_fused_groups(card: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Elementwise ops in fused groups must be right for arrays in all layouts.
-
-    The arrays are row-major, column-major, strided, reversed or broadcast.
-    """
+    """Elementwise ops in fused groups must be right for arrays in all `layouts`."""
     monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     samples = SAMPLES[card]
     for number, sample in enumerate(samples[:: max(1, len(samples) // 5)]):
@@ -141,7 +132,7 @@ def test_samples_in_fused_groups(card: Any, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def layouts(arrays: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
-    """Yield the arrays, then arrays of the same shapes that are column-major, strided, reversed or broadcast."""
+    """Yield the arrays row-major, column-major, strided, reversed and broadcast."""
     yield arrays
     yield tuple([np.array(x, order="F") for x in arrays])
     yield tuple([np.repeat(x[..., None], 2, axis=-1)[..., 0] for x in arrays])
@@ -150,13 +141,12 @@ def layouts(arrays: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
 
 
 def batched(items: list[Any], size: int) -> Iterator[list[Any]]:
-    """Split a list into batches of at most `size` elements."""
     for start in range(0, len(items), size):
         yield items[start : start + size]
 
 
 def require_same(card: Any, samples: list[Any]) -> str:
-    """Require that compiled samples equal interpreted ones; return the remark that says how the loop was run."""
+    """Require that compiled and interpreted samples are equal; return the remark of the loop."""
     program, stacked, kinds = of_samples(samples)
     found, wanted, (remark,) = run_both(program, *stacked)
     for y, z, (_, is_complex) in zip(found, wanted, kinds, strict=True):
@@ -180,7 +170,7 @@ def in_scan(program: tnf.GraphProgram) -> Callable[..., Any]:
 
 
 def in_while(program: tnf.GraphProgram) -> Callable[..., Any]:
-    """Return a function that runs `program` inside a conditional, which is in the body of a while loop."""
+    """Return a function that runs `program` in a conditional in a while loop."""
 
     def fn(*xs: Any) -> Any:
         def iteration(c: Any) -> Any:
@@ -229,7 +219,7 @@ def test_modules_are_verified_after_passes(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def _updated_inside(z: Any) -> Any:
-    """Update a copy of z in each iteration of two loops. The array z itself must not change."""
+    """Update a copy of z in each iteration of two loops; z must not change."""
     total = tnf.fori_loop(0, 4, lambda i, y: y + z.at[i].set(7.0), z * 0.0)
     limit = tnf.while_loop(
         lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] + z.at[c[0]].add(1.0)), (0, z)
@@ -293,10 +283,7 @@ def test_loops(name: str) -> None:
 
 
 def test_large_carries_are_updated_in_place() -> None:
-    """A loop must update its carry in place.
-
-    2,000 iterations that each change one element must take less time than 200 copies of the carry.
-    """
+    """2,000 iterations that each change one element of the carry must take less time than 200 copies of it."""
     x = np.zeros(1_000_000)
     program = tnf.compile(lambda x: tnf.fori_loop(0, 2000, lambda i, y: y.at[i % 7].add(1.0), x), x)
     executor = tnf.GraphExecutor("K", compiled=True)
@@ -448,7 +435,7 @@ def test_threads_share_a_compiled_loop() -> None:
 @pytest.mark.parametrize("extents", [(1, 40, 30, 20), (3, 20, 17, 16), (2, 1, 200, 90), (1, 300, 1, 80), (1, 600, 70, 1)])  # fmt: skip
 @pytest.mark.parametrize("axes", ["bmk,bkn", "bmk,bnk", "kmb,nbk", "bkm,bkn", "mbk,knb"])
 def test_products_of_matrices(dtype: Any, extents: tuple[int, ...], axes: str) -> None:
-    """The product must not depend on the previous content of the memory to which it is written, even if this is NaN."""
+    """Products must be right for all orders of axes, even if NaN was in the memory of the result."""
     rng = np.random.default_rng(0)
     extent = dict(zip("bmnk", extents, strict=True))
     left, right = axes.split(",")
@@ -476,10 +463,7 @@ def test_products_of_matrices(dtype: Any, extents: tuple[int, ...], axes: str) -
 
 
 def test_loops_with_an_op_that_is_not_compiled_are_interpreted() -> None:
-    """If an op in a loop's body cannot be compiled, the loop must be interpreted, but inner loops must be compiled.
-
-    Several threads use the same schedule at the same time.
-    """
+    """If an op in a loop's body is not compiled, the loop must be interpreted, but inner loops must be compiled."""
 
     def turned(x: Any, a: Any) -> Any:
         def iteration(c: Any, r: Any) -> Any:
@@ -508,10 +492,7 @@ def test_loops_with_an_op_that_is_not_compiled_are_interpreted() -> None:
 
 
 def test_errors_of_kernels_in_loops() -> None:
-    """If a kernel in a compiled loop fails, the error must name the op and its line in the body.
-
-    The next run must succeed.
-    """
+    """If a kernel in a compiled loop fails, the error must name the user's line, and the next run must succeed."""
 
     def turned(x: Any) -> Any:
         return tnf.fori_loop(0, 3, lambda i, y: tnf.real(tnf.linalg.eigvals(y)) * 0.5 + y @ y, x)
@@ -538,10 +519,7 @@ def _failing(*_: Any, **__: Any) -> Any:
 
 
 def test_machine_code_is_cached_on_disk(tmp_path: Path) -> None:
-    """A second executor must load the machine code that the first one stored.
-
-    Damaged files must be compiled again.
-    """
+    """A second executor must load the machine code that the first has stored, unless the file is damaged."""
     program = tnf.compile(lambda x: tnf.fori_loop(0, 5, lambda i, y: y * 1.5 + tnf.tanh(y), x), X)
     results: list[Any] = []
     for damaged in (False, False, True, False):
@@ -579,10 +557,7 @@ TAKEN: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 
 @pytest.mark.parametrize("name", TAKEN)
 def test_calls_match_the_parameters_of_texts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A call must pass as many arguments as the compiled code reads.
-
-    Code that releases the GIL must be called with the GIL.
-    """
+    """A call must pass as many arguments as the compiled code reads; only short blocks do not release the GIL."""
     texts: list[str] = []
     engine_of, linked = link.Linker._engine, link._linked
 
@@ -631,7 +606,7 @@ def test_calls_match_the_parameters_of_texts(name: str, monkeypatch: pytest.Monk
     ],
 )
 def test_sums(dtype: str, shape: tuple[int, ...], axes: Any) -> None:
-    """Sums must be right even if their terms are transposed, so that no linear index reaches all of them."""
+    """Sums must be right even if their terms are transposed or reversed."""
     rng = np.random.default_rng(3)
     x = rng.integers(-9, 9, (2, *shape)).astype(dtype)
     if dtype == "complex128":
@@ -649,10 +624,7 @@ def test_sums(dtype: str, shape: tuple[int, ...], axes: Any) -> None:
 
 
 def test_fused_group_of_a_record_field() -> None:
-    """A field of an array of records may be an operand of a fused group.
-
-    Its stride of twelve bytes is not a multiple of the item size.
-    """
+    """A field of records may be an operand of a fused group, although its stride is no multiple of the item size."""
     records = np.zeros(100_000, [("a", "f8"), ("b", "i4")])
     records["a"] = np.linspace(0.0, 1.0, records.size)
     x = records["a"]
@@ -688,7 +660,7 @@ def test_loops_are_compiled_where_iterations_save_the_compilation() -> None:
 
 
 def kernels_and_sums(kernels: int, sums: int) -> Callable[[Any], Any]:
-    """Return a loop that makes `kernels` calls of a kernel and `sums` additions in each iteration."""
+    """Return a loop with `kernels` calls of a kernel and `sums` additions per iteration."""
 
     def iteration(c: Any, _: Any) -> Any:
         for _ in range(kernels):
@@ -769,10 +741,7 @@ def test_loops_take_more_operands_than_ctypes_would() -> None:
 
 @pytest.mark.parametrize("combiner", ["set", "add", "multiply"])
 def test_overlapping_windows_are_combined_in_order(combiner: str) -> None:
-    """Overlapping updates must be combined in the row-major order of the updates.
-
-    Here the axis of the window comes first, so that this is not the order in memory.
-    """
+    """Overlapping updates must be combined in their row-major order, even if the window axis comes first."""
     op = Scatter((0,), (), (), (), (0,), 1, combiner)
     rng = np.random.default_rng(7)
     x, starts = (

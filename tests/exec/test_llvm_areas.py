@@ -1,4 +1,4 @@
-"""Compiled functions receive scratch memory for intermediate values as arguments that are declared `noalias`."""
+"""Compiled functions must get scratch memory for intermediate values as `noalias` arguments."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_fused_groups_have_scratch_areas(threads: int) -> None:
     ],
 )
 def test_small_values_are_on_the_stack(text: str, cell: str, size: int) -> None:
-    """Small values must be on the stack, and larger ones in scratch memory that is aligned to 64 bytes."""
+    """Small values must be on the stack, and large values in scratch memory that is aligned to 64 bytes."""
     body = Body(Code())
     body.scratch_bytes = 640
     spec = TensorSpec.parse(text)
@@ -107,7 +107,7 @@ def test_maximum_scratch_memory() -> None:
 
 
 def test_results_are_written_to_their_destination() -> None:
-    """A result is written to the destination only once, and only if it has the type of the destination."""
+    """A destination must be used for one result, and only if the result has its type."""
     body = Body(Code())
     spec = TensorSpec.parse("f64[3,4]")
     target = body.memory(spec)
@@ -122,7 +122,7 @@ def test_results_are_written_to_their_destination() -> None:
 
 
 def test_operands_are_updated_in_place() -> None:
-    """An operand in the reusable memory may be updated in place once. Every other operand must be copied first."""
+    """An operand in the reusable memory may be updated in place once; any other operand must be copied."""
     body = Body(Code())
     memory, other = (body.memory(TensorSpec.parse("f64[40]")) for _ in range(2))
     x = body.stored(memory)
@@ -161,7 +161,7 @@ def test_memory_that_values_read() -> None:
 
 
 def test_a_concatenation_is_written_to_the_carry() -> None:
-    """Nothing reads the previous carry, so the next one needs no scratch memory."""
+    """Nothing reads the previous carry, so the next carry needs no scratch memory."""
     x, y = np.ones(40), np.ones(60)
     program = tnf.compile(
         lambda x, y: tnf.fori_loop(0, 50, lambda i, z: tnf.concatenate([x * i, y]), tnf.zeros(100)),

@@ -22,10 +22,7 @@ NAMES = ["%x", "%y", "%z"]
 
 @pytest.fixture(scope="module")
 def summed() -> Any:
-    """Return a compiled function that adds two elements of x and y into z.
-
-    The function returns its integer argument.
-    """
+    """Return a compiled function that adds two elements of x and y into z, and returns its integer argument."""
     code = Code()
     for k in range(2):
         x, y = (code.load(name, k, DType.F64) for name in NAMES[:2])
@@ -78,10 +75,7 @@ def test_other_numbers_are_refused(summed: Any) -> None:
 
 
 def test_buffers_are_released(summed: Any) -> None:
-    """The buffers of all arguments must be released after a call.
-
-    This includes calls with a rejected argument, and calls that raise an error.
-    """
+    """The buffers of all arguments must be released after a call, even if it rejects an argument or raises an error."""
     memory = bytearray(16)
     owner = np.frombuffer(memory, np.float64)
     for arguments in ((owner, owner, np.zeros(2), 0), (owner, owner, None, 0)):
@@ -97,10 +91,7 @@ def test_buffers_are_released(summed: Any) -> None:
 
 
 def test_functions_of_python_are_given_their_addresses() -> None:
-    """Each of Python's C functions must be passed to LLVM by its address.
-
-    Some builds of Python hide the symbols.
-    """
+    """LLVM must get the addresses of Python's C functions, because some builds of Python hide their symbols."""
     declared = re.findall(r"^declare .*@(\w+)\(", array_function.SHARED, re.MULTILINE)
     for name in declared:
         address = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value

@@ -1,4 +1,4 @@
-"""Compiled blocks: which instructions they contain, their schedules, and their results."""
+"""Compiled blocks: their instructions, schedules and results."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Layout = Callable[[Any], Any]
 
 
 def blocks(executor: tnf.GraphExecutor, program: GraphProgram, *arrays: Any) -> list[list[str]]:
-    """Return the names of the ops in each compiled block of a program's schedule."""
+    """Return the names of the ops in each compiled block."""
     schedule = executor.compile(program, *arrays)
     found = [step.inner_op for step in schedule.instructions if isinstance(step.inner_op, Block)]
     return [[step.op.name.partition("(")[0] for step in op.body.instructions] for op in found]
@@ -51,7 +51,7 @@ def hundred(x: Any) -> Any:
 
 
 def power(x: Any, times: Any) -> Any:
-    """Square `x` as many times as `times` says, by a conditional in a loop in a conditional."""
+    """Square x `times` times, by a conditional in a loop in a conditional."""
 
     def squares(x: Any) -> Any:
         return tnf.fori_loop(
@@ -95,7 +95,7 @@ def unaligned(x: Any) -> Any:
     [(np.ascontiguousarray, "F"), (np.asfortranarray, "K"), (gaps, "C"), (unaligned, "F")],
 )
 def test_samples(card: Any, layout: Layout, order: Any) -> None:
-    """A block that contains each op twice must be right, for each layout of the arguments and the results."""
+    """A block that contains each op twice must be right for each layout of arguments and results."""
     if issubclass(card, ControlOp | DynamicTruncate):
         return
     samples = SAMPLES[card][:: max(1, len(SAMPLES[card]) // 3)]

@@ -22,15 +22,12 @@ from tenferro.types import DType, TensorSpec
 
 pytestmark = pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed")
 Call = tuple[str, tuple[str | int, ...], int]
-"""A call: the name of the routine, its options and integer arguments, and the estimated number of multiplications."""
+"""Call of a routine: its name, its options and integer arguments, and its estimated number of multiplications."""
 
 
 @pytest.fixture
 def calls_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Call]]:
-    """Return a function that compiles a loop over a function of arrays.
-
-    It returns the calls of routines in the loop.
-    """
+    """Return a function that compiles a loop over a function of arrays, and returns its calls of routines."""
     written: list[Call] = []
     call = blas.call
 
@@ -51,7 +48,7 @@ def calls_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Call]]:
 
     def calls(function: Callable[..., Any], *arrays: Any) -> list[Call]:
         def iteration(number: Any, _: Any, xs: Any) -> Any:
-            # The addition of the counter creates new operands. They are row-major, even if the arguments are not.
+            # The addition of the counter creates new operands, which are row-major.
             return number + 1, function(*[x + number.astype(x.dtype.value) for x in xs])
 
         program = tnf.compile(
@@ -76,8 +73,7 @@ def ones(*shape: int, dtype: Any = np.float64) -> Any:
 @pytest.mark.parametrize(
     ("lhs", "rhs", "transposed", "expected"),
     [
-        # Up to 4096 multiplications, the compiler writes loops in place of a call. If there are few rows or columns,
-        # the limit is 16384.
+        # Up to 4096 multiplications, or 16384 if there are few rows or columns, the product is written as loops.
         ((16, 16), (16, 16), False, None),
         ((16, 17), (17, 16), False, ("dgemm", ("n", "n", 16, 16, 17, 16, 17, 16), 16 * 17 * 16)),
         ((5, 32), (32, 26), False, ("dgemm", ("n", "n", 26, 5, 32, 26, 32, 26), 5 * 32 * 26)),
@@ -85,7 +81,7 @@ def ones(*shape: int, dtype: Any = np.float64) -> Any:
         ((64, 64), (64, 4), False, None),
         ((4, 64), (64, 65), False, ("dgemm", ("n", "n", 65, 4, 64, 65, 64, 65), 4 * 64 * 65)),
         ((65, 64), (64, 4), False, ("dgemm", ("n", "n", 4, 65, 64, 4, 64, 4), 4 * 64 * 65)),
-        # A product whose sums have one term each must not call BLAS.
+        # A product with one term per sum must not call BLAS.
         ((130, 1), (1, 130), False, None),
         # Products of a matrix and a vector must call gemv.
         ((1, 129), (129, 128), False, ("dgemv", ("n", 128, 129, 128, 1, 1), 129 * 128)),
@@ -105,8 +101,7 @@ def test_products(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     op = DotGeneral((1,), (int(transposed),), (), ())
-    # Let no matrix count as small enough for the cache. For matrices in the cache, tiles in registers would replace
-    # the call.
+    # For matrices that fit in the cache, tiles in registers would replace the call.
     monkeypatch.setattr(contraction, "MAX_MATRIX_BYTES", (0, 0))
     calls = calls_of(lambda x, y: apply_one(op, x, y), ones(*lhs), ones(*rhs))
     assert calls == ([] if expected is None else [expected])
@@ -139,10 +134,10 @@ def test_complex_products_of_any_size() -> None:
                 ("orgqr", (6, 6, 4, 6, 32 * 6), 4 * 6 * 6 * 4),
             ],
         ),
-        # LAPACK's documentation requires a workspace of 1 + 6 n + 2 n^2 numbers and 3 + 5 n integers; here n is 5.
+        # LAPACK requires a workspace of 1 + 6 n + 2 n^2 numbers and 3 + 5 n integers; here n is 5.
         (fam.Eigh(), [(5, 5)], [("syevd", ("V", "L", 5, 5, 81, 28), 10 * 5**3)]),
         (fam.Eigh(vectors=False), [(5, 5)], [("syevd", ("N", "L", 5, 5, 81, 28), 10 * 5**3)]),
-        # The workspace of gesdd must have 4 k^2 + 8 k + l numbers, where k is the smaller and l the larger extent.
+        # The workspace of gesdd must have 4 k^2 + 8 k + l numbers for extents k <= l.
         (fam.Svd(), [(6, 4)], [("gesdd", ("S", 6, 4, 6, 6, 4, 102), 20 * 4 * 4 * 6)]),
         (fam.Svd(full=True), [(4, 6)], [("gesdd", ("A", 4, 6, 4, 4, 6, 102), 20 * 4 * 4 * 6)]),
         (fam.Svd(vectors=False), [(6, 4)], [("gesdd", ("N", 6, 4, 6, 6, 4, 102), 20 * 4 * 4 * 6)]),
@@ -177,10 +172,7 @@ def test_complex_routines_have_real_memory_too(calls_of: Any) -> None:
 def test_singular_values_of_complex_matrices_have_memory_of_other_dtypes(
     calls_of: Any, monkeypatch: pytest.MonkeyPatch, shape: tuple[int, int], size: int
 ) -> None:
-    """The additional workspace must have the sizes that LAPACK's documentation requires.
-
-    For extents k <= l, these are the larger of 5 k^2 + 5 k and 2 k l + 2 k^2 + k floats, and 8 k integers.
-    """
+    """For extents k <= l, LAPACK requires max(5 k^2 + 5 k, 2 k l + 2 k^2 + k) more floats, and 8 k integers."""
     sizes: list[tuple[int, ...]] = []
     memory = Body.memory
 

@@ -18,7 +18,7 @@ RNG = np.random.default_rng(8)
 
 
 def payload(rank: int, **options: Any) -> Convolution:
-    """Return a convolution op of the given rank. Unless `options` change this, channels are the last axis."""
+    """Return a convolution op with this number of spatial axes; by default, channels are the last axis."""
     space = range(rank)
     plain: dict[str, Any] = {
         "window_strides": (1,) * rank, "padding": ((0, 0),) * rank, "lhs_dilation": (1,) * rank,
@@ -88,7 +88,7 @@ def test_convolutions_in_loops(case: str, dtype: str) -> None:
 
 
 def test_padding_times_infinity() -> None:
-    """Padding must consist of zeros, and their products with infinity must be NaN."""
+    """Products of the zeros of padding and infinity must be NaN."""
     op, kernel = payload(2, padding=((1, 1), (1, 1))), np.full((2, 2, 1, 1), np.inf)
     x = RNG.standard_normal((1, 1, 3, 3, 1))
     (compiled,) = np.asarray(in_a_loop(lambda x: apply_one(op, x, kernel), x))

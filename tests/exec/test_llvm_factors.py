@@ -1,7 +1,4 @@
-"""Factorisations in compiled loops must satisfy their definitions.
-
-The factors of matrices with NaN or infinity must be NaN.
-"""
+"""Factorisations in compiled loops must satisfy their definitions; factors of non-finite matrices must be NaN."""
 
 from __future__ import annotations
 
@@ -121,10 +118,7 @@ def test_infinite_matrices_do_not_affect_their_batch(op: Any) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [3, 20])
 def test_lapack_is_not_called_on_infinite_matrices(op: Any, dtype: Any, n: int) -> None:
-    """In each iteration, one matrix of a batch contains an infinity or NaN.
-
-    Only the results for this matrix may be NaN, and LAPACK must not be called for it.
-    """
+    """If one matrix of a batch contains an infinity or NaN, only its results must be NaN."""
     imaginary = [complex(1, np.inf), complex(0, np.nan)] if np.dtype(dtype).kind == "c" else []
     spots = [
         (row, column, bad)

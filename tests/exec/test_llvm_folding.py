@@ -1,7 +1,4 @@
-"""Order of additions in compiled loops.
-
-Each vector lane adds its terms. Then pairs of lanes are added, and then the remaining terms.
-"""
+"""Order of additions in compiled loops: each vector lane adds terms, then pairs of lanes, then the remaining terms."""
 
 from __future__ import annotations
 
@@ -41,10 +38,10 @@ def by_lanes(x: Any) -> Any:
 
 
 def in_order(x: Any) -> Any:
-    """Return the sum of `x`, added in the order of compiled code.
+    """Return the sum of x, added in the order of compiled code.
 
     Up to 4 terms are added one after the other, and fewer than 2048 in vector lanes. Longer sums are split into
-    blocks of 1024 terms, and the incomplete block is added first.
+    blocks of 1024 terms, after an incomplete block.
     """
     if len(x) <= 4:
         return sequential(x[0], x[1:])
@@ -60,7 +57,7 @@ def in_order(x: Any) -> Any:
 )
 @pytest.mark.parametrize("length", [1, 2, 4, 5, 7, 8, 9, 13, 31, 1023, 2047, 2048, 3100])
 def test_sums(dtype: Any, lanes: int, length: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sum must use the vector width with the fewest additions, out of those of the processor."""
+    """A sum must use the processor's vector width with the fewest additions."""
     how = replace(link.processor(), lanes=lanes)
     monkeypatch.setattr(link, "processor", lambda: how)
     rng = np.random.default_rng(length)
@@ -72,10 +69,7 @@ def test_sums(dtype: Any, lanes: int, length: int, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("columns", [1, 7, 8, 9])
 def test_sums_of_columns(columns: int) -> None:
-    """Sums of columns.
-
-    If a row has at least eight elements, rows are added to each other. Else each column is added separately.
-    """
+    """If a row has at least eight elements, rows must be added to each other, else each column separately."""
     x = np.random.default_rng(columns).standard_normal((3, 37, columns)).astype(np.float32)
     (sums,) = in_a_loop(lambda x: [tnf.sum(x, axis=0)], x)
     if columns < 8:
@@ -87,7 +81,7 @@ def test_sums_of_columns(columns: int) -> None:
 
 @pytest.mark.parametrize("extents", [(1, 9), (3, 4), (9, 4), (4, 5), (9, 5), (2, 9, 4)])
 def test_sums_over_transposed_axes(extents: tuple[int, ...]) -> None:
-    """Inner sums of at most four terms must be unrolled. The vector lanes then contain terms of the outer sum."""
+    """Inner sums of at most four terms must be unrolled, so that vector lanes contain terms of the outer sum."""
     x = np.random.default_rng(0).standard_normal((3, *extents)).astype(np.float32)
     (sums,) = in_a_loop(lambda x: [tnf.sum(x[..., ::-1])], x)
 
@@ -105,10 +99,7 @@ def test_sums_over_transposed_axes(extents: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("columns", [3, 7, 8, 20])
 @pytest.mark.parametrize("terms", [1, 2, 7, 8, 9, 16, 17, 30])
 def test_products_of_matrices(terms: int, columns: int) -> None:
-    """A product with at least eight columns must add one term to a row of results at a time.
-
-    A product with fewer columns must add the terms of each result in vector lanes.
-    """
+    """With at least eight columns, a product must add one term to a row of results at a time, else in vector lanes."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((2, 3, terms)).astype(np.float32)
     y = rng.standard_normal((2, terms, columns)).astype(np.float32)
@@ -131,10 +122,7 @@ def test_extremes_are_interleaved(length: int, chains: int) -> None:
 
 @pytest.mark.parametrize(("vectors", "chains"), [(1, 0), (2, 2), (4, 4), (5, 0)])
 def test_results_of_few_vectors_stay_in_registers(vectors: int, chains: int) -> None:
-    """Rows are combined one after the other.
-
-    If a row has few vectors, LLVM must unroll the loop over its vectors, so that the results stay in registers.
-    """
+    """If rows have few vectors, LLVM must unroll the loop over them, so that results stay in registers."""
     x = np.zeros((3, 6, vectors * link.processor().lanes))
     for function in (lambda x: tnf.max(x, axis=0), lambda x: tnf.argmin(x, axis=0)):
         program = tnf.compile(lambda x: tnf.scan(lambda n, x: (n, function(x)), 0, x)[1], x)
@@ -151,7 +139,7 @@ def test_results_of_few_vectors_stay_in_registers(vectors: int, chains: int) -> 
     ("shape", "axis"), [((5, 16), 0), ((1, 9), 0), ((3, 4, 12), 1), ((2, 7, 3, 8), 1), ((9, 3), 0)]
 )
 def test_argmax_and_argmin(dtype: str, shape: tuple[int, ...], axis: int) -> None:
-    """The index must be that of the first NaN or, without NaN, of the first of equal elements. 0.0 equals -0.0."""
+    """The index must be that of the first NaN or, without NaN, of the first extreme element; 0.0 equals -0.0."""
     rng = np.random.default_rng(1)
     x = rng.integers(0, 2 if dtype == "bool" else 4, (20, *shape)).astype(dtype)
     if dtype.startswith("float"):

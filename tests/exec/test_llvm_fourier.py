@@ -28,10 +28,7 @@ def random(dtype: Any, *shape: int) -> Any:
 
 
 def transform(x: Any, axis: int, sign: int) -> Any:
-    """Return the Fourier transform along an axis of extent n, by definition.
-
-    For each k, it is the sum over j of x[j] e^(sign 2 pi i j k / n).
-    """
+    """Return the Fourier transform sum_j x[j] e^(sign 2 pi i j k / n) along an axis of extent n."""
     n = x.shape[axis]
     powers = np.outer(np.arange(n), np.arange(n)) % n
     angle = np.longdouble("6.283185307179586476925286766559") * powers / n

@@ -1,7 +1,4 @@
-"""Compiled functions must be as accurate as declared.
-
-They are compared with 40 digits, mostly near the arguments where a formula is replaced by another.
-"""
+"""Compiled functions must be as accurate as declared, in particular near arguments where the formula changes."""
 
 from __future__ import annotations
 
@@ -40,10 +37,7 @@ WORST = [-8.664460182189941, -0.116646908223629, 5.959629883074802e-39, 1.071667
          0.8829905390739441, 1.0018575191497803, 1.0537488460540771, 1.3808921575546265, 3.176166534423828,
          6.581908226013184, 11.781094551086426, 13.351300239562988, 44.01531219482422, 83.25244903564453,
          2188.90478515625]  # fmt: skip
-"""Arguments at which float32 functions have their largest errors.
-
-`make accuracy` found these arguments among all bit patterns.
-"""
+"""Arguments at which float32 functions have their largest errors, found by `make accuracy` among all bit patterns."""
 CALLS: dict[str, Callable[..., Any]] = {
     "logistic": tnf.nn.sigmoid,
     "sinh": tnf.sinh,
@@ -79,7 +73,7 @@ ODD = (
 
 
 def arguments(name: str) -> tuple[np.ndarray, ...]:
-    """Return test arguments of a function: one array if it takes one number, and two if it takes two."""
+    """Return an array of test arguments for each parameter of a function."""
     if FUNCTIONS[name].arity == 1:
         return (_numbers(name),)
     rng = np.random.default_rng(0)
@@ -89,8 +83,7 @@ def arguments(name: str) -> tuple[np.ndarray, ...]:
     if name != "pow":
         pairs = [everywhere, signs * np.exp2(rng.uniform(-3, 3, (2, 200)))]
     else:
-        # The bases of powers are ordinary numbers, numbers of all magnitudes, and numbers near 1. The exponents are
-        # chosen so that results of all magnitudes occur.
+        # Bases of ordinary and all magnitudes, and near 1; exponents for which results have all magnitudes.
         bases = [
             rng.uniform(0, 40, 200),
             np.abs(everywhere[0]),
@@ -151,10 +144,7 @@ def _numbers(name: str) -> np.ndarray:
 
 
 def exact_pair(name: str, x: float, y: float) -> Any:
-    """Return f(x, y) with many digits.
-
-    For zeros, infinities and NaN, the result is that of the C standard, computed by Python's `math`.
-    """
+    """Return f(x, y) with many digits; for zeros, infinities and NaN, the C standard's result, by Python's `math`."""
     special = getattr(math, name)
     usual = math.isfinite(x) and math.isfinite(y) and x != 0 and y != 0
     if usual and name != "pow":
@@ -208,8 +198,7 @@ def error(y: float, exact: Any, dtype: Any) -> float:
         return 0.0 if np.isnan(y) else np.inf
     largest = float(np.finfo(dtype).max)
     if abs(exact) > largest:
-        # If the exact value exceeds the largest float, it may be rounded to infinity or to the largest float. Both
-        # are accepted.
+        # A value that exceeds the largest float may be rounded to infinity or to the largest float.
         return (
             0.0
             if np.isinf(y) and (y > 0) == (exact > 0)
@@ -229,10 +218,7 @@ NEARER = {
     "tan": 2.07, "sinh": 1.49, "cosh": 0.95, "asinh": 0.83, "acosh": 0.81, "atanh": 0.66, "asin": 0.55, "acos": 0.51,
     "atan": 0.52, "atan2": 0.52, "erf": 0.95, "erfc": 2.95, "erfinv": 1.68, "cbrt": 0.65, "hypot": 0.94, "pow": 0.6,
 }  # fmt: skip
-"""Largest errors of float64 functions at the test arguments, in units in the last place.
-
-The errors are equal on all processors. They are below the declared bounds, which hold for all arguments.
-"""
+"""Largest errors of float64 functions at the test arguments, in units in the last place, on all processors."""
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -261,10 +247,7 @@ def test_within_the_bound(name: str, dtype: Any, monkeypatch: pytest.MonkeyPatch
 def values_of(
     name: str, xs: list[np.ndarray], contracts: bool, monkeypatch: pytest.MonkeyPatch
 ) -> np.ndarray:
-    """Run a function in a compiled loop.
-
-    `contracts` says whether the processor is treated as having fused multiply-adds.
-    """
+    """Run a function in a compiled loop, with fused multiply-adds if `contracts`."""
     function = CALLS.get(name, getattr(tnf, name, None))
     assert function is not None
 
@@ -286,10 +269,7 @@ def values_of(
 def test_functions_are_odd_or_even(
     dtype: Any, contracts: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Odd and even functions must be symmetric in every bit.
-
-    Odd functions must return tiny and subnormal arguments unchanged.
-    """
+    """Odd and even functions must be symmetric in every bit; odd functions must return tiny arguments unchanged."""
     processor = link.processor()
     contracts = contracts and processor.has_fma
     monkeypatch.setattr(link, "processor", lambda: replace(processor, has_fma=contracts))
@@ -314,10 +294,7 @@ def _signed_zero(name: str, x: float, y: float) -> float:
 
 @pytest.mark.parametrize("name", TURNS)
 def test_along_two_lanes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Vector code calls the C library for large arguments.
-
-    The result must be right whichever of the two lanes has a large argument.
-    """
+    """The result must be right whichever lane has a large argument, for which the C library is called."""
     narrow = replace(link.processor(), lanes=2)
     monkeypatch.setattr(link, "processor", lambda: narrow)
     x = np.linspace(-9.0, 9.0, 3 * 41).reshape(3, 41)
@@ -343,10 +320,7 @@ BOUNDS = {
 
 
 def test_bounds_are_not_loosened() -> None:
-    """The declared error bounds must be those in docs/execution.md.
-
-    If a function becomes less accurate, this test must be changed, too.
-    """
+    """The declared error bounds must be those in `BOUNDS`."""
     bounds = {name: bound for bound, names in BOUNDS.items() for name in names.split()}
     assert {name: function.ulps for name, function in FUNCTIONS.items()} == bounds
     assert SINGLE_ULPS == 0.52
@@ -404,10 +378,7 @@ def test_float32_functions_are_evaluated_in_float64(dtype: DType) -> None:
 
 
 def test_functions_of_bounded_arguments_have_vector_variants() -> None:
-    """A function with bounded arguments must have a vector version.
-
-    The vector version tests its arguments, and calls the C library for each lane if one of them is large.
-    """
+    """A function of bounded arguments must have a vector version, which tests its arguments."""
     code = Code(True, 8)
     call(code, "tan", DType.F64, A)
     assert lines_of(code) == [

@@ -1,7 +1,4 @@
-"""Random loop bodies that update memory in place while other ops still read it.
-
-The results must be those of NumPy, which copies.
-"""
+"""Random loop bodies that update memory in place while other ops read it must have the results of NumPy's copies."""
 
 from __future__ import annotations
 
@@ -20,15 +17,12 @@ pytestmark = pytest.mark.skipif(not link.is_installed(), reason="llvmlite is not
 N = 5
 TURNS = 4
 MODULUS = 1009
-"""All values are reduced modulo this number, so that no integer overflows."""
+"""Modulus of all values, so that no integer overflows."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """An operation on two matrices u and v and two integers s and t below N.
-
-    It is written once for NumPy and once for tenferro.
-    """
+    """An operation on two matrices u and v and two integers s and t below N, in NumPy and in tenferro."""
 
     by_hand: Callable[..., Any]
     traced: Callable[..., Any]
@@ -47,10 +41,7 @@ def added(u: Any, rows: Any, value: Any) -> Any:
 
 
 def same(write: Callable[[Any, Any, Any, Any, Any], Any]) -> Form:
-    """Return an operation with one definition for both libraries.
-
-    `write` receives the namespace, NumPy or tenferro, as its first argument.
-    """
+    """Return an operation with one definition, a function of the namespace, NumPy or tenferro, and the operands."""
     return Form(lambda *xs: write(np, *xs), lambda *xs: write(tnf, *xs))
 
 
@@ -130,10 +121,9 @@ FORMS: dict[str, Form] = {
 
 @dataclass(frozen=True)
 class Step:
-    """One operation of a random loop body.
+    """One operation of a random loop body: the form's name, the indices of u and v, and s and t.
 
-    It has the name of the form, the indices of its operands u and v, and its integers s and t. None stands for the
-    iteration counter.
+    For s and t, None means the iteration counter.
     """
 
     form: str
@@ -153,7 +143,7 @@ def steps_of(pick: random.Random, count: int) -> list[Step]:
 
 
 def iteration(steps: Sequence[Step], is_traced: bool, values: list[Any], i: Any) -> list[Any]:
-    """Return `values`, followed by the result of each step, as one iteration of the loop computes them."""
+    """Return `values`, followed by the result of each step in one iteration."""
     for step in steps:
         form = FORMS[step.form]
         s, t = (i + 2 if step.s is None else step.s), (i if step.t is None else step.t)
@@ -169,12 +159,12 @@ def iteration(steps: Sequence[Step], is_traced: bool, values: list[Any], i: Any)
 def test_reads_precede_writes_of_the_same_memory(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # For every second seed, also compute and combine small windows in the same loop.
+    # For every second seed, updates of small windows are not written to memory first.
     monkeypatch.setattr(indexing, "MIN_FUSED_WINDOW", seed % 2 * indexing.MIN_FUSED_WINDOW)
     pick = random.Random(seed)
     steps = steps_of(pick, pick.randrange(3, 9))
     last = 3 + len(steps)
-    # The outputs include values whose memory a later step might have overwritten by mistake.
+    # The outputs include values whose memory a later step might overwrite by mistake.
     ends = [pick.randrange(last - 3, last), pick.randrange(last), *pick.choices(range(last), k=3)]
     rng = np.random.default_rng(seed)
     a, b = rng.integers(0, MODULUS, (2, N, N))

@@ -1,4 +1,4 @@
-"""LLVM's intermediate representation as Python objects: types of results, regions, printing, and the verifier."""
+"""LLVM IR as Python objects: types of results, regions, printing, and the verifier."""
 
 from __future__ import annotations
 
@@ -219,10 +219,7 @@ def test_invalid_functions(name: str) -> None:
 
 
 def test_whoever_writes_an_op_asks_for_its_dtypes() -> None:
-    """An op that cannot be compiled for a dtype must raise an error if a group contains it.
-
-    Groups cannot call kernels instead.
-    """
+    """An op that is not compiled for a dtype must raise an error, because compiled code calls no kernels."""
     x = np.ones(3, np.int32)
     for program, reason in (
         (tnf.compile(lambda x: x**x, x), "Power: int32 is not compiled"),

@@ -78,10 +78,7 @@ def test_factors(dtype: Any, shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("batch", BATCHES)
 def test_cholesky(dtype: Any, batch: tuple[int, ...]) -> None:
-    """The Hermitian part of the matrix must be factorised.
-
-    If it is not positive definite, the lower triangle of the result must be NaN.
-    """
+    """The Hermitian part must be factorised; if it is not positive definite, the lower triangle must be NaN."""
     a = matrices(np.random.default_rng(10), dtype, *batch, 4, 4)
     part = (a + np.swapaxes(a, -1, -2).conj()) / 2
     shift = 20 * np.eye(4, dtype=dtype)
@@ -107,7 +104,7 @@ def test_large_and_empty_matrices_are_interpreted() -> None:
 
 
 def test_derivatives_through_solutions() -> None:
-    """The gradient through a loop of linear solves must equal derivatives that are computed by complex steps."""
+    """The gradient through a loop of linear solves must equal complex-step derivatives."""
     rng = np.random.default_rng(11)
     a, b = rng.standard_normal((4, 4)) + 4 * np.eye(4), rng.standard_normal(4)
 
@@ -169,20 +166,14 @@ def test_loops_of_small_matrices_are_compiled(function: Any) -> None:
     ("size", "remark"), [(3, "compiled"), (200, "interpreted: tenferro.cholesky.v1: ")]
 )
 def test_routines_of_large_matrices(size: int, remark: str) -> None:
-    """A loop with large matrices must be interpreted.
-
-    LAPACK then takes most of the time, so that compiling would not pay.
-    """
+    """A loop with large matrices must be interpreted, because LAPACK takes most of the time."""
     turn = lambda c, _: (tnf.linalg.cholesky(c), None)
     program = tnf.compile(lambda x: tnf.scan(turn, x, None, length=9000)[0], np.eye(size))
     assert f"# {remark}" in str(tnf.GraphExecutor("K").compile(program))
 
 
 def test_results_kept_by_a_runtime_are_not_overwritten_by_the_next_iteration() -> None:
-    """A runtime may keep a reference to an array.
-
-    Each iteration must therefore pass a new array to the extension.
-    """
+    """A runtime may keep a reference to an array, so each iteration must pass a new array."""
     from dataclasses import dataclass
 
     from tenferro.extension import ExtensionOp, HostReferenceRuntime, extension_family
@@ -212,10 +203,7 @@ def test_results_kept_by_a_runtime_are_not_overwritten_by_the_next_iteration() -
 
 
 def test_a_loop_runs_the_runtime_and_not_the_expansion() -> None:
-    """A compiled loop must call an extension's runtime, not its expansion.
-
-    The exception is a runtime that declares that its expansion has the same bits.
-    """
+    """A loop must call an extension's runtime, not its expansion, which may have other results."""
     from dataclasses import dataclass
 
     from tenferro.extension import ExtensionOp, HostReferenceRuntime, extension_family

@@ -1,4 +1,4 @@
-"""Vector widths of machine code. They depend on the processor and on the numbers of iterations."""
+"""Vector widths of machine code, and the choice whether LLVM's passes run before the first call."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Features(dict[str, bool]):
 
 
 def registers(processor: str, *counts: int) -> str:
-    """Compile loops with these numbers of additions for a processor; return the vector registers that they use."""
+    """Compile loops with these numbers of additions for a processor; return the kind of their vector registers."""
     import llvmlite.binding as llvm  # because llvmlite may be missing
 
     llvm.initialize_native_target()
@@ -116,10 +116,7 @@ def test_linkers_share_the_code_generator(monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_first_module_that_calls_no_missing_function_is_used(
     codes: list[bytes], chosen: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The alternatives of machine code are ordered from the most to the least optimised.
-
-    The first one must be chosen that calls no function that the process lacks.
-    """
+    """The most optimised machine code that calls no missing function must be chosen."""
     monkeypatch.setattr(link, "_modules", lambda *_: iter(codes))
     context: Any = SimpleNamespace(machine=SimpleNamespace(emit_object=lambda module: module))
     module: Any = None
@@ -128,7 +125,7 @@ def test_the_first_module_that_calls_no_missing_function_is_used(
 
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Return a list with an element for each compiled module: whether LLVM's optimisation passes ran."""
+    """Return a list to which each compilation of a module appends whether LLVM's passes ran."""
     runs: list[bool] = []
     compiled = link._compiled
 
@@ -168,8 +165,7 @@ def test_the_first_call_of_a_group_does_not_wait_for_passes(runs: list[bool]) ->
         (lambda x: tnf.exp(-x * x) * x + 1, [False, True]),
         (lambda x: tnf.exp(x) / tnf.sum(tnf.exp(x), axis=1, keepdims=True), [False, True]),
         (lambda x: tnf.sum(tnf.exp(-x * x) * x + 1, axis=0), [False, True]),
-        # For this sum along a row, LLVM's passes choose the order of additions. They must therefore run before the
-        # first result.
+        # For this sum, LLVM's passes choose the order of additions, so they must run before the first result.
         (lambda x: tnf.sum(tnf.exp(-x * x) * x + 1), [True]),
     ):
         program, executor = tnf.compile(f, x), tnf.GraphExecutor("K", compiled=True)
@@ -182,7 +178,7 @@ def test_the_first_call_of_a_group_does_not_wait_for_passes(runs: list[bool]) ->
 @pytest.mark.parametrize(
     ("instructions", "lines", "is_linked"),
     [
-        # By the estimate, LLVM's passes take 5 ms plus 0.1 ms per line, and save 0.08 ns per executed instruction.
+        # The estimate is that LLVM's passes take 5 ms plus 0.1 ms per line, and save 0.08 ns per executed instruction.
         (1, 0, True),
         (62_499_000, 0, True),
         (62_501_000, 0, False),

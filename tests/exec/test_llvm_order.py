@@ -45,10 +45,7 @@ def test_programs_without_updates_keep_their_order() -> None:
 
 @pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed")
 def test_the_derivative_of_an_update_copies_nothing() -> None:
-    """The derivative reads a row of the cotangent and then sets the row to zero.
-
-    The order allows this in place, without a copy.
-    """
+    """The derivative must read a row of the cotangent before it sets the row to zero in place."""
     size = 300
 
     def loss(x: Any) -> Any:

@@ -1,7 +1,4 @@
-"""Nested loops that run several times.
-
-They must have the interpreter's values, name lines in errors, and have the same bits in each run.
-"""
+"""Nested loops that run several times must have the interpreter's values, and name lines in errors."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ EXTENTS = [
     (2, 300, 9), (8, 64, 16), (7, 33, 31), (13, 6, 64), (16, 700, 12), (40, 12, 40), (5, 2, 500), (2, 2, 1100),
     (3, 1025, 2), (100, 17, 3), (17, 130, 63),
 ]  # fmt: skip
-"""Extents of the products: the number of rows, of columns, and of summed terms."""
+"""Numbers of rows, columns and terms of the products."""
 
 
 def whole(rng: np.random.Generator, *shape: int) -> Any:
@@ -66,10 +66,7 @@ def test_a_batch_of_products() -> None:
 
 
 def test_complex_products_without_a_sum_are_not_scaled() -> None:
-    """A product without summed terms must not be scaled by BLAS.
-
-    The scale factor 1 + 0i times an infinity would be NaN.
-    """
+    """A product of single terms must not be scaled by BLAS, because 1 + 0i times an infinity would be NaN."""
     x, y = np.array([complex(-np.inf, 2e-308), 1j]), np.array([1 + 2j, 3 - 1j])
 
     def fn(x: Any, y: Any) -> Any:

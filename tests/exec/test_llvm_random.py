@@ -1,4 +1,4 @@
-"""Random numbers in compiled loops must have the interpreter's bits, and must be computed without calls to Python."""
+"""Random bits in compiled loops must be the interpreter's, and must be computed without calls of Python."""
 
 from __future__ import annotations
 

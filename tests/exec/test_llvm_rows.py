@@ -1,4 +1,4 @@
-"""Declarations of the compilers for each op: which operands must be in memory, and which cases are not compiled."""
+"""LLVM lowerings of ops: which operands must be in memory, and which cases are not compiled."""
 
 from __future__ import annotations
 
@@ -27,10 +27,7 @@ READ_OFTEN = {
     "ArgMax": True, "ArgMin": True, "Sort": (0,), "TopK": (0,), "DotGeneral": True,
     "Convolution": True, "Gather": True, "Scatter": (1,),
 }  # fmt: skip
-"""Operands that must be in memory before the op reads them.
-
-The value is True for all operands, else it has the indices of the operands.
-"""
+"""Operands that must be in memory: True for all operands, else their positions."""
 
 
 def named(fact: Any) -> set[str]:

@@ -1,7 +1,4 @@
-"""Signals during a compiled loop.
-
-Handlers must run between chunks of iterations, and an exception of a handler must end the loop.
-"""
+"""During a compiled loop, signal handlers must run between chunks of iterations, and exceptions must end the loop."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ SECONDS = 0.1
 
 
 class Interrupted(Exception):
-    """Exception that the signal handler of these tests raises."""
+    """Exception of the signal handlers in these tests."""
 
 
 @contextmanager
@@ -77,11 +74,10 @@ def test_the_exception_of_a_handler_ends_a_loop(name: str) -> None:
         raise Interrupted
 
     for _ in range(2):  # because the first run also compiles
-        # Repeat the signal. If Python runs the handler inside a finaliser, it drops the handler's exception.
+        # The signal is repeated, because Python drops the exception of a handler that it calls in a finaliser.
         with timer(interrupt, interval=50 * SECONDS), pytest.raises(Interrupted):
             executor.run(program, X)
-        # Measure the time from the handler's exception to the end of the run. The time until the handler is called
-        # does not count.
+        # The time from the handler's exception to the end of the run.
         assert time.perf_counter() - raised[-1] < 10
 
 

@@ -1,7 +1,4 @@
-"""Compiled loops must have the interpreter's bits for every float16 and bfloat16 number.
-
-Functions must round only once.
-"""
+"""Compiled loops must have the right bits for every float16 and bfloat16 number."""
 
 from __future__ import annotations
 
@@ -52,7 +49,7 @@ def require_equal(y: Any, z: Any) -> None:
 def test_arithmetic(dtype: DType) -> None:
     """Arithmetic must equal that of float32, rounded once.
 
-    float32 has more than twice the digits, so this result is the exact one, correctly rounded.
+    The result is correctly rounded, because float32 has more than twice as many digits.
     """
     x = every(dtype)
     y = np.random.default_rng(0).permutation(x.reshape(-1)).reshape(x.shape)
@@ -90,7 +87,7 @@ def test_each_step_is_rounded(dtype: DType) -> None:
 
 @pytest.mark.parametrize("dtype", SMALL, ids=str)
 def test_conversions(dtype: DType) -> None:
-    """A tie between two 16-bit numbers must be rounded to even, and the floats next to a tie to the nearest number."""
+    """Ties between 16-bit numbers must be rounded to even, and the floats next to a tie to the nearest number."""
     x = every(dtype)
     with np.errstate(all="ignore"):
         middle = (x.astype(np.float64) + np.nextafter(x, np.inf).astype(np.float64)) / 2
@@ -108,8 +105,7 @@ def test_conversions(dtype: DType) -> None:
     for array in (doubles, singles, integers):
         (y,) = in_a_loop(lambda x: [tnf.astype(x, dtype)], array)
         with np.errstate(all="ignore"):
-            # The interpreter and XLA convert float64 to bfloat16 in two steps, first to float32. Compiled code must
-            # do the same.
+            # The interpreter and XLA convert float64 to bfloat16 by float32.
             narrower = array.astype(np.float32) if dtype is DType.BF16 else array
             require_equal(y, narrower.astype(dtype.dtype))
     back = in_a_loop(lambda x: [tnf.astype(x, np.float32), tnf.astype(x, np.float64)], x)
@@ -147,8 +143,7 @@ def test_functions(dtype: DType) -> None:
             nearest = exact.astype(np.float32).astype(dtype.dtype)
         is_other = ~((y == nearest) | (np.isnan(y) & np.isnan(nearest)))
         value, right = y[is_other].astype(np.float64), nearest[is_other].astype(np.float64)
-        # If y is not the number nearest to the exact value, it must be the next one, and the exact value must be
-        # almost in the middle between both.
+        # If y is not the nearest number, the exact value must be almost in the middle between y and the nearest number.
         between = (value + right) / 2
         spacing = np.abs(value - right)
         assert (np.abs(between - exact[is_other]) <= 0.001 * spacing).all(), name
@@ -180,11 +175,7 @@ def test_sums_and_products_of_matrices(dtype: DType) -> None:
 
 
 def test_float32_rounded_to_float16() -> None:
-    """float32 numbers must be rounded correctly to float16.
-
-    The test has every float16 number, the midpoints between them, the float32 neighbours of the midpoints, and random
-    numbers.
-    """
+    """All float16 numbers, midpoints between them, their float32 neighbours, and random numbers must be rounded."""
     halves = BITS.view(np.float16).astype(np.float32)
     with np.errstate(invalid="ignore", over="ignore"):
         between = halves + np.spacing(halves.astype(np.float16)).astype(np.float32) / 2

@@ -1,4 +1,4 @@
-"""Sorts in compiled loops must have the bits of NumPy's, also with equal elements and NaN."""
+"""Sorts in compiled loops must have NumPy's bits, also with equal elements and NaN."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ENDS = [np.nan, -0.0, 0.0, np.inf, -np.inf, -np.nan, 0.0, -0.0, 1.0, np.nan]
 
 
 def numbers(dtype: Any, *shape: int) -> Any:
-    """Return numbers with many equal elements; floats also include infinities and NaN."""
+    """Return numbers, many of which are equal; floats include infinities and NaN."""
     rng = np.random.default_rng(0)
     if np.dtype(dtype).kind in "bu":
         return rng.integers(0, 9, shape).astype(dtype)
@@ -31,7 +31,7 @@ def numbers(dtype: Any, *shape: int) -> Any:
 
 
 def bits(x: Any) -> Any:
-    """Return the bytes of an array. All NaN are replaced by the same number, because their bits may differ."""
+    """Return the bytes of an array in which NaN is replaced by 7, because its bits may differ."""
     return np.where(np.isnan(x), x.dtype.type(7), x).tobytes() if x.dtype.kind in "fV" else x.tobytes()  # fmt: skip
 
 

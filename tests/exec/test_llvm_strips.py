@@ -1,7 +1,4 @@
-"""Scans whose elements do not depend on each other must run in strips of elements, with the interpreter's bits.
-
-All other scans must run whole.
-"""
+"""Scans whose elements do not depend on each other, and only these, must run in strips, with the same bits."""
 
 from __future__ import annotations
 
@@ -50,7 +47,7 @@ def stacked(x: Any, series: Any) -> Any:
 
 
 def counted(x: Any, y: Any) -> Any:
-    """Scan with a scalar carry. Every strip must compute it, and only one stacks it."""
+    """Scan with a scalar carry, which each strip computes."""
 
     def iteration(carry: Any, _: Any) -> Any:
         n, x = carry
@@ -60,7 +57,7 @@ def counted(x: Any, y: Any) -> Any:
 
 
 def rotations(rows: Any) -> Any:
-    """Scan over a narrow matrix. The body slices, concatenates and sums columns."""
+    """Scan whose body slices, concatenates and sums columns of a narrow matrix."""
 
     def iteration(c: Any, _: Any) -> Any:
         a, b = c[:, :2], c[:, 2:]
@@ -171,8 +168,7 @@ def test_same_bits(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> 
     assert set(remarks(whole, program)) == {"compiled"}
     expected = [tnf.tree.leaves(whole.run(program, *arrays))]
     if name not in ("functions", "gradient", "powers complex", "stacked complex", "orbits"):
-        # Compare with the interpreter, too. Compiled functions and complex products are excluded, because they are
-        # rounded differently.
+        # Compiled functions and complex products are rounded differently than the interpreter's.
         expected.append(
             tnf.tree.leaves(tnf.GraphExecutor("K", compiled=False).run(program, *arrays))
         )
@@ -184,7 +180,7 @@ def test_same_bits(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> 
 
 @each_card
 def test_samples_in_narrow_strips(card: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each op, applied to the carry of a scan, must have the same bits with and without strips, whatever the axis."""
+    """Each op, applied to the carry of a scan, must have the same bits with and without strips."""
     samples = [
         sample
         for sample in SAMPLES[card]
@@ -312,10 +308,10 @@ HALVED = lambda x, iterations=9: tnf.scan(lambda c, _: (c * 0.5, None), x, None,
 @pytest.mark.parametrize(
     ("fn", "shapes", "remark"),
     [
-        # In a strip, the elements of the carry and those of a constant occupy 16384 bytes together.
+        # The carry and the constants of a strip occupy 16384 bytes.
         (HALVED, [(N,)], "in 10 strips of 2048"),
         (powers, [(N,), (7,)], "in 20 strips of 1024"),
-        # A scan runs in strips if its carry has at least 64 kB, and if it has at least four iterations.
+        # A scan runs in strips if its carry has at least 64 kB, and the scan at least four iterations.
         (HALVED, [(8192,)], "in 4 strips of 2048"),
         (HALVED, [(8191,)], ""),
         (lambda x: HALVED(x, 4), [(8192,)], "in 4 strips of 2048"),
@@ -327,7 +323,7 @@ HALVED = lambda x, iterations=9: tnf.scan(lambda c, _: (c * 0.5, None), x, None,
         (HALVED, [(9, 1024)], "in 5 strips of 2"),
         (HALVED, [(4, 3000)], "in 6 strips of 512"),
         (lambda x, y: tnf.scan(lambda c, _: (c * x + y, None), x, None, length=9)[0], [(N,), (N,)], "in 32 strips of 640"),
-        # Slices of a scanned array, and scalars, do not count for the size of a strip.
+        # Slices of scanned arrays, and scalars, do not count for the size of a strip.
         (lambda x, s: stacked(x, s)[0], [(N,), (7, N)], "in 10 strips of 2048"),
         (lambda x, n: tnf.scan(lambda c, _: (c * n, None), x, None, length=9)[0], [(N,), ()], "in 10 strips of 2048"),
     ],

@@ -1,4 +1,4 @@
-"""LLVM text for each statement that compiled code can contain, and the estimated work of the statement."""
+"""LLVM text of loops, branches, calls and constants, and the estimated work of these."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ ONE, TWO = "0x3FF0000000000000", "0xC000000000000000"
 
 
 def written(code: Code) -> list[str]:
-    """Return the lines of the LLVM function under construction, its entry block included."""
+    """Return the lines of the LLVM function under construction, with its entry block."""
     return [line.strip() for line in [*map(str, code.entry), *lines_of(code)]]
 
 
 def text(code: Code, *definition: Any) -> str:
-    """Finish the function under construction, and return the LLVM text of a module that contains it."""
+    """Finish the function under construction, and return the text of its module."""
     code.define("f", *definition)
     return code.module().text
 
@@ -46,7 +46,7 @@ def number(name: str, kind: str = "double") -> Value:
 
 
 def fence(order: str) -> Instruction:
-    """Return an instruction that computes nothing, but that a test can find in the text."""
+    """Return an instruction that computes nothing, as a mark in the text."""
     return Instruction("fence", flags=order)
 
 
@@ -83,8 +83,7 @@ def test_a_loop_is_written_and_counted() -> None:
     code = Code()
     shift(code)
     assert text(code, ["%x", "%y"], ["%n"]) == SHIFT
-    # The estimated work is five instructions in each of ten iterations, plus two branches, the counter and the
-    # return.
+    # The work is five instructions in each of ten iterations, two branches, the counter and the return.
     assert code.work == 5 * 10 + 4
     module = code.module()
     assert module.plain == module.text
@@ -331,10 +330,7 @@ def test_literals() -> None:
 @pytest.mark.parametrize("contracts", [False, True])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64", "complex128"])
 def test_floats_are_written_as_their_bits(dtype: str, contracts: bool) -> None:
-    """Float constants must be written as their bits.
-
-    The value of a decimal literal would depend on LLVM's parser.
-    """
+    """Float constants must be written as bits, because the value of a decimal would depend on LLVM's parser."""
     spec, count = TensorSpec.of((3,), DType(dtype)), 0
     x, y = (Value(name, llvm_type(spec.dtype)) for name in ("%x", "%y"))
     names: Any = (x, y) if spec.dtype.is_complex else x
@@ -527,7 +523,7 @@ def test_which_operands_are_materialised() -> None:
 
 
 def constant_of(array: Any) -> tuple[list[str], list[Any], Any]:
-    """Return what a constant adds to a compiled function: the globals, the constant arguments, and the tensor."""
+    """Return the globals, the constant arguments, and the tensor of a constant in a compiled function."""
     code = Code(converts_halves=True)
     body = Body(code)
     op = Constant.of(array)

@@ -1,7 +1,4 @@
-"""Compiled loops on values of every dtype.
-
-Conversions, constants and views must have the interpreter's bits.
-"""
+"""Conversions, constants and views of every dtype in compiled loops must have the interpreter's bits."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ each = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 
 
 def values(dtype: DType, *shape: int) -> Any:
-    """Return random numbers of a dtype; they have both signs if the dtype is signed."""
+    """Return random numbers of a dtype, of both signs if it is signed."""
     if dtype.is_bool:
         return RNG.integers(0, 2, shape).astype(bool)
     if dtype.is_integer:
@@ -140,10 +137,7 @@ FLOATS = [dtype for dtype in REAL if dtype.is_float]
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("length", [1, 63, 64, 127, 128, 129, 200, 1024, 2048 + 70])
 def test_extremes_of_rows(length: int, dtype: DType) -> None:
-    """The largest and the smallest element of a row must be found in every vector lane.
-
-    The rows contain NaN at any position, and 0.0 and -0.0 in either order. 0.0 counts as larger than -0.0.
-    """
+    """The extremes of a row must be found in every vector lane, also with NaN, and with 0.0 larger than -0.0."""
     places = sorted({0, length // 2, length - 1, *range(0, length, 37)})
     rows = np.full((4 * len(places), length), -0.0)
     for number, place in enumerate(places):

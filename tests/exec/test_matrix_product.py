@@ -42,16 +42,16 @@ needs_llvmlite = pytest.mark.skipif(not is_installed(), reason="llvmlite is not 
 
 @pytest.fixture(autouse=True)
 def many_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Allow 16 blocks, as on a machine with many cores, so that the tests do not depend on this machine."""
+    """Allow 16 blocks, as on a machine with many cores."""
     monkeypatch.setattr(matrix_product, "MAX_BLOCKS", 16)
 
 
 @pytest.mark.parametrize(
     ("steps", "shape", "expected"),
     [
-        # Row-major and column-major matrices can be read, with or without gaps between the rows or columns.
+        # BLAS reads row-major and column-major matrices, with or without gaps between rows or columns.
         ((40, 8), (3, 5), True), ((8, 24), (3, 5), True), ((48, 8), (3, 5), True), ((8, 32), (3, 5), True),
-        # Matrices whose rows or columns overlap, are reversed, or are not contiguous cannot be read.
+        # BLAS does not read matrices whose rows or columns overlap, are reversed, or are not contiguous.
         ((32, 8), (3, 5), False), ((8, 16), (3, 5), False), ((-40, 8), (3, 5), False), ((8, -24), (3, 5), False),
         ((80, 16), (3, 5), False), ((16, 48), (3, 5), False), ((0, 8), (3, 5), False),
         # In a matrix of one row, one column or one element, some strides are irrelevant.
@@ -182,8 +182,7 @@ def blocks(m: int, k: int, n: int, is_column_major: bool = False, batch: int = 0
         (2, MAX_PARTIAL_ELEMENTS // 2 + 1, MAX_PARTIAL_ELEMENTS // 2, False, ("terms", 16)),
         (2, MAX_PARTIAL_ELEMENTS // 2, MAX_PARTIAL_ELEMENTS // 2, False, ("columns", 16)),
         (2, MAX_PARTIAL_ELEMENTS // 2 + 2, MAX_PARTIAL_ELEMENTS // 2 + 1, False, ("columns", 16)),
-        # If the result has at least as many rows as columns, the rows must be split, whatever the layout of the
-        # result.
+        # If the result has at least as many rows as columns, the rows must be split, for any layout of the result.
         (256, 9, 256, False, ("rows", 2)), (255, 9, 255, False, ("", 1)),
         (384, 9, 512, False, ("columns", 4)), (512, 9, 384, False, ("rows", 4)),
         (4096, 9, 4096, False, ("rows", 16)), (4095, 9, 4096, False, ("columns", 16)),
@@ -219,10 +218,7 @@ def test_products_that_are_worth_pieces(monkeypatch: pytest.MonkeyPatch) -> None
 def test_rooms_of_pieces(
     rows: Any, terms: Any, is_copied: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A product needs scratch memory for operands that it copies.
-
-    It is one block of the operand that is split, and the whole other operand.
-    """
+    """A product needs scratch memory for copies of one block of the split operand, and of the whole other operand."""
     monkeypatch.setattr(matrix_product, "MIN_PARALLEL_WORK", 1)
     lhs = np.empty((300, 5, 4))
     k = lhs.shape[terms[0]]
@@ -239,7 +235,7 @@ def test_rooms_of_pieces(
 
 
 AXES: dict[str, tuple[tuple[int, ...], tuple[int, ...], Any]] = {
-    # Each entry has the shapes of lhs and rhs, and then their contracting axes and their batch axes.
+    # The shapes of lhs and rhs, their contracting axes and their batch axes.
     "rows of two axes": ((3, 128, 16, 40), (40, 64), (((3,), (0,)), ((), ()))),
     "rows after one of extent 1": ((1, 256, 40), (40, 64), (((2,), (0,)), ((), ()))),
     "terms first": ((40, 256, 3), (64, 40), (((0,), (1,)), ((), ()))),

@@ -1,7 +1,4 @@
-"""Planned memory.
-
-Buffers in use must not overlap, results must have separate memory, and the size of the pool must be bounded.
-"""
+"""Buffers in use must not overlap, results must have separate memory, and the size of the pool must be bounded."""
 
 import random
 import threading
@@ -59,7 +56,7 @@ def test_a_chain_needs_no_more_than_what_lives_at_once() -> None:
 
 @pytest.fixture
 def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lower the thresholds, so that all results of groups and contractions use planned memory."""
+    """Use planned memory for all results of groups and contractions."""
     monkeypatch.setattr(place, "MIN_PLACED_BYTES", 1)
     monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     monkeypatch.setattr(costs, "MIN_PARALLEL_COST", 0.0)
@@ -103,7 +100,7 @@ def test_views_of_what_has_a_place_keep_it() -> None:
 
 
 def products(x: Any) -> Any:
-    """Compute several intermediate values, all of them large enough for planned memory."""
+    """Compute several intermediate values that are large enough for planned memory."""
     return tnf.sum(tnf.exp(x @ x) @ x)
 
 
@@ -182,8 +179,7 @@ def test_what_comes_back_while_another_piece_does_is_there_afterwards(look: str)
     piece.kept = pool.allocate(1000)
     pool.release(piece)
     del piece
-    # Releasing another buffer makes the pool evict the first one. This also frees the array to which the first buffer
-    # refers.
+    # The release of another buffer evicts the first buffer, and frees the array to which the first buffer refers.
     pool.release(np.zeros(4096, np.uint8))
     if look == "take":
         pool.acquire(1000)
@@ -212,10 +208,7 @@ def test_a_plan_is_printed_in_columns() -> None:
     [(1024, "large"), (961, "large"), (512, "large"), (449, "large"), (448, ""), (1025, ""), (256, "small"), (128, "small"), (64, "")],
 )  # fmt: skip
 def test_pieces_of_less_than_twice_the_size_are_taken_again(size: int, piece: str) -> None:
-    """A request must reuse a free buffer if the buffer is smaller than twice the request.
-
-    Sizes are rounded up to a multiple of a cache line.
-    """
+    """A request must reuse a free buffer of at most twice its size; sizes are multiples of a cache line."""
     pool = Pool(1 << 20)
     pieces = {"large": pool.acquire(1024), "small": pool.acquire(256)}
     for each in pieces.values():

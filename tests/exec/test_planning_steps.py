@@ -1,7 +1,4 @@
-"""A planning step of a test replaces x * x by a square.
-
-It must work in programs, loops, fused groups and compiled blocks.
-"""
+"""A planning step that replaces x * x by a square must work in programs, loops, fused groups and compiled blocks."""
 
 from __future__ import annotations
 

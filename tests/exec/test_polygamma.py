@@ -48,10 +48,7 @@ def test_poles_and_ends(order: int) -> None:
 
 
 def test_orders_end() -> None:
-    """Orders above 1000 must be errors.
-
-    Their polynomials need much time and memory, and a loaded file may contain any order.
-    """
+    """Orders above 1000 must be errors, because a loaded file may contain any order, and need much time."""
     with pytest.raises(
         tnf.errors.InvalidConfigError, match="order must be at most 1000, got 1000000000"
     ):

@@ -1,7 +1,4 @@
-"""A loop that is printed as one Python function must have the bits of its separate steps.
-
-It must not change the caller's arrays.
-"""
+"""A loop that is printed as Python must have the interpreter's bits, and must not change the caller's arrays."""
 
 from __future__ import annotations
 
@@ -78,10 +75,7 @@ def small_counter(x: Any) -> Any:
 
 
 def beyond(x: Any) -> Any:
-    """Use start indices that are out of bounds.
-
-    Too large ones must be clamped, and negative ones count from the end.
-    """
+    """Use start indices that are out of bounds: large ones are clamped, and negative ones count from the end."""
 
     def turn(i: Any, c: Any) -> Any:
         window = tnf.lax.dynamic_slice(c, (i * 3 - 4,), (3,))

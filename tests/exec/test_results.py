@@ -1,4 +1,4 @@
-"""The memory of a result must return to the pool when the last reference to the result is gone, and not before."""
+"""The memory of a result must return to the pool when the last reference is deleted, and not before."""
 
 from __future__ import annotations
 
@@ -54,10 +54,7 @@ def test_memory_is_used_again_once_the_last_view_is_gone() -> None:
 
 
 def test_results_of_loops_and_views_that_leave_are_their_own() -> None:
-    """The slices that a scan stacks, and a transposed product, are views.
-
-    As results, they must have separate memory.
-    """
+    """Slices that a scan stacks, and a transposed product, are views; as results, they must have separate memory."""
     executor = tnf.GraphExecutor()
 
     def fn(x: Any) -> Any:

@@ -34,7 +34,7 @@ def capsule(y: Any) -> Callable[[], bytes]:
 
 
 def by_ctypes(y: Any) -> Callable[[], bytes]:
-    """Hold the array by a ctypes pointer. It keeps the array alive."""
+    """Hold the array by a ctypes pointer, which keeps the array alive."""
     pointer = np.ascontiguousarray(y).ctypes
     size = y.nbytes
     return lambda: ctypes.string_at(pointer.data, size)
@@ -53,7 +53,7 @@ def by_view(y: Any) -> Callable[[], bytes]:
 
 
 def by_item(y: Any) -> Callable[[], bytes]:
-    """Hold the array by a second array that is created from the first one's bytes."""
+    """Hold the array by an array that is created from its buffer."""
     view = np.frombuffer(y.data, y.dtype) if y.flags.c_contiguous else y
     return lambda: view.tobytes()
 

@@ -1,7 +1,4 @@
-"""Sums must be right over any axes, in any layout, and of any length, also with infinities and NaN.
-
-An infinity or NaN in a row must not affect other rows.
-"""
+"""Sums must be right over any axes, in any layout, and of any length; NaN in a row must not affect other rows."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""A program must have the same bits interpreted and printed, in every run, for any number of threads and any layout."""
+"""A program must have the same bits interpreted and printed, in every run, for any number of threads and layout."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 needs_llvmlite = pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed")
 COMPILED = ["loops", pytest.param("jit", marks=needs_llvmlite)]
-"""Executors that must have the interpreter's bits: "loops" has no compiled blocks, and "jit" has them."""
+"""Options `compiled` of the executors: "loops" has no compiled blocks, "jit" has compiled blocks."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -101,19 +101,16 @@ MATRICES: list[Callable[[Any], Any]] = [
     lambda x: tnf.fori_loop(0, 3, lambda _, c: tnf.linalg.solve(regular(c), c) * 0.5 + x, x),
     lambda x: tnf.cond(tnf.sum(x) > 0.0, lambda x: tnf.linalg.inv(regular(x)), lambda x: x.T, x),
 ]
-"""Functions that map a square matrix to a square matrix."""
+"""Functions from a square matrix to a square matrix."""
 
 
 def regular(x: Any) -> Any:
-    """Return a well-conditioned matrix that depends on x. Its diagonal dominates."""
+    """Return a diagonally dominant matrix that depends on x."""
     return x / (1.0 + tnf.max(tnf.abs(x))) + x.shape[0] * tnf.eye(x.shape[0])
 
 
 def random_matrices(number: int) -> tuple[GraphProgram, Any]:
-    """Return a program and its argument.
-
-    The program is a random chain of functions in `MATRICES`, scaled so that no element exceeds 1.
-    """
+    """Return a program, a random chain of functions in `MATRICES` that are scaled to at most 1, and its argument."""
     rng = np.random.default_rng([number, 5])
     size = int(rng.integers(1, 9)) if number % 8 else int(rng.integers(30, 70))
     steps = [MATRICES[k] for k in rng.integers(0, len(MATRICES), rng.integers(2, 7))]

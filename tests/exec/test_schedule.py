@@ -34,14 +34,13 @@ X = np.linspace(0.1, 1.0, 12).reshape(3, 4)
 
 
 def bound(fn: Any, *args: Any) -> ExecProgram:
-    """Return the schedule of a function before any planning step; kernels are already bound to its instructions."""
+    """Return the schedule of a function before any planning step."""
     program = tnf.compile(fn, *args)
     binder = replace(tnf.GraphExecutor().binder, passes=(), plan=())
     return binder.schedule(program.specialize(program.bind([np.shape(x) for x in args])))
 
 
 def names(schedule: ExecProgram) -> list[str]:
-    """Return the names of the ops of a schedule's steps."""
     return [step.op.name for step in schedule.instructions]
 
 
@@ -71,10 +70,7 @@ def test_what_has_no_elements_is_constant() -> None:
 
 
 def test_constants_have_no_gaps() -> None:
-    """Values that are computed from dense constants must be row-major.
-
-    A broadcast constant must not occupy memory for its repeated elements.
-    """
+    """Values computed from dense constants must be row-major; broadcast constants must not be expanded in memory."""
     table = np.arange(12.0).reshape(3, 4)
 
     def fn(x: Any) -> Any:

@@ -1,7 +1,4 @@
-"""Odd functions must keep the sign of zero.
-
-The result of a power must not depend on the layout of its exponent.
-"""
+"""Odd functions must keep the sign of zero, and powers must not depend on the layout of the exponent."""
 
 from itertools import product
 from typing import Any
@@ -64,7 +61,7 @@ ALL_OF = {
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("way", ALL_OF)
 def test_the_extreme_of_zeros(way: str, dtype: str, name: str) -> None:
-    """0.0 must count as larger than -0.0, in either order, also if smaller or larger numbers are among the elements."""
+    """0.0 must count as larger than -0.0, in either order, also among other numbers."""
     loser = -1.0 if name == "max" else 1.0
     columns = [*product([0.0, -0.0], repeat=4), *product([0.0, -0.0, loser], repeat=4)][:-1]
     x = np.array(columns).T.astype(DType.of(dtype).dtype)
@@ -84,10 +81,7 @@ def test_the_extreme_of_zeros(way: str, dtype: str, name: str) -> None:
 @pytest.mark.parametrize("dtype", [DType.F16, DType.BF16, DType.F32, DType.F64], ids=str)
 @pytest.mark.parametrize("size", [1, 5, 600, 3000])
 def test_one_negative_zero_is_told_apart_among_many_elements(size: int, dtype: DType) -> None:
-    """One -0.0 among many elements must decide the result.
-
-    It does so even next to a negative NaN, whose bits are larger, and for a broadcast operand.
-    """
+    """One -0.0 must be found among many elements, even beside a negative NaN, and in a broadcast operand."""
     x = np.full(size, 2.0).astype(dtype.dtype)
     x[0] = -np.nan
     x[-1] = -0.0

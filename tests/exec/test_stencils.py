@@ -1,7 +1,4 @@
-"""A sum of padded arrays must be compiled as one step.
-
-It must have the interpreter's bits, in the interior and at the borders.
-"""
+"""A sum of padded arrays must be compiled as one step, with the interpreter's bits also at the borders."""
 
 from __future__ import annotations
 
@@ -21,10 +18,7 @@ Case = tuple[Callable[..., Any], tuple[int, ...], str]
 
 
 def differences(axes: tuple[int, ...], power: int = 2) -> Callable[..., Any]:
-    """Return the gradient of a loss.
-
-    The loss sums a power of the differences between neighbours along some axes.
-    """
+    """Return the gradient of a sum of powers of the differences between neighbours along some axes."""
 
     def loss(x: Any) -> Any:
         return sum([tnf.sum(tnf.diff(x, axis=axis) ** power) for axis in axes])
@@ -65,7 +59,7 @@ CASES: dict[str, Case] = {
 
 
 def array(shape: tuple[int, ...], dtype: str) -> Any:
-    """Return an array of random numbers. Floats include -0.0, infinities, NaN, and a number near the smallest one."""
+    """Return an array of random numbers. Floats include -0.0, infinities, NaN, and a subnormal number."""
     x = (np.random.default_rng(sum(shape)).standard_normal(shape) * 100).astype(dtype)
     if dtype[0] == "f":
         x.flat[:: x.size // 7] = [-0.0, np.inf, -np.inf, np.nan, 0.0, -0.0, 1e-310, 3.0][

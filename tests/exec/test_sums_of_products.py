@@ -1,7 +1,4 @@
-"""Compiled convolutions must equal their definition.
-
-The tests have tiles at borders, strides, negative padding, and operands in many layouts.
-"""
+"""Compiled convolutions must equal their definition: at borders, with strides and padding, in many layouts."""
 
 from __future__ import annotations
 
@@ -51,7 +48,7 @@ def narrow() -> Processor:
 
 
 def compiled(how: Processor) -> CompiledSums:
-    """Return a compiler of convolutions for the processor `how`. It compiles even the smallest ones."""
+    """Return a compiler of sums of products of any size for the processor `how`."""
     linker = Linker()
     linker.processor = how
     return CompiledSums(linker, always=True)
@@ -77,7 +74,7 @@ def image(random: Random, rng: Any) -> tuple[Any, Any]:
 
 
 def contiguous(random: Random, rng: Any) -> tuple[Any, Any]:
-    """Return row-major images and kernels, as JAX users write them. Some of the images have one channel."""
+    """Return row-major images and kernels, some with one channel."""
     x, w = image(random, rng)
     channels = random.choice([1, x.shape[1]])
     return np.ascontiguousarray(x[:, :channels]), np.ascontiguousarray(w[:, :channels])
@@ -101,7 +98,7 @@ def are_direct(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 def test_random_sums(
     make: Callable[..., Any], how: Callable[[], Processor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Results must have the same bits with one thread and with two, also in memory that held other values before."""
+    """Results must have the same bits with one thread and with two, for any previous content of their memory."""
     random, rng = Random(7), np.random.default_rng(7)
     machine, memory, used = compiled(how()), Pool(1 << 24), are_direct(monkeypatch)
     monkeypatch.setattr(matrix_product, "block_count", lambda *_: 2)
@@ -158,7 +155,7 @@ def test_axes_without_strides(
 
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_outputs_that_fill_no_vectors(outputs: int) -> None:
-    """One output must be left to BLAS. With three outputs, the second vector must overlap the first."""
+    """BLAS must compute one output. With three outputs, the second vector must overlap the first."""
     x, w = np.ones((1, 2, 6, 6)), np.ones((outputs, 2, 3, 3))
     op = standard(Random(0), x, w)
     y = ConvolutionFunction(op, Resources(sums=compiled(processor()).function))(channels_last(x), w)
@@ -178,21 +175,20 @@ def vectors_of(lanes: int, has_fma: bool = True) -> Processor:
 @pytest.mark.parametrize(
     ("lanes", "places", "outputs", "expected"),
     [
-        # `expected` has the number of positions of a tile, the number of vectors per position, and the number of
-        # elements per vector. 32 registers must hold the vectors of a row of b, and a total for each vector of each
-        # position.
+        # `expected` has the numbers of positions of a tile, of vectors per position, and of elements per vector. 32
+        # registers must suffice for the vectors of a row of b, and a total for each vector of each position.
         (8, 100, 64, (7, 4, 8)),
         (8, 50, 24, (9, 3, 8)),
         (8, 49, 16, (13, 2, 8)),
         (8, 31, 40, (31, 1, 8)),
         (8, 3, 40, (3, 1, 8)),
         (8, 1, 64, (1, 4, 8)),
-        # Among tiles of at most that size, the tile with the fewest loads is chosen. For 8 positions, this is two
-        # tiles of 4, not one of 7 and one of 1. Of equally good tiles, the largest one is chosen.
+        # Among such tiles, the tile with the fewest loads must be chosen: for 8 positions, two tiles of 4, not one of
+        # 7 and one of 1. Of equally good tiles, the largest must be chosen.
         (8, 8, 64, (4, 4, 8)),
         (8, 40, 40, (20, 1, 8)),
         (8, 64, 64, (7, 4, 8)),
-        # Without vectors of 512 bits, the processor has 16 registers. One of them holds an element of a.
+        # Without vectors of 512 bits, there are 16 registers, one of which contains an element of a.
         (4, 14, 8, (5, 2, 4)),
         (4, 12, 16, (6, 2, 4)),
         (4, 15, 12, (8, 1, 4)),
@@ -209,7 +205,7 @@ def test_tiles(lanes: int, places: int, outputs: int, expected: tuple[int, int, 
     height, columns, elements = expected
     of_singles = tile_of(sums(places, 2 * outputs, DType.F32), how.code())
     assert of_singles == (height, columns, 2 * elements)
-    # If the last tile would end out of bounds, it must begin earlier and overlap the preceding tile.
+    # If the last tile would end out of bounds, it must overlap the previous tile.
     assert ("@llvm.smin.i64(" in module_of(sums(places, outputs), how).text) == (
         places % height > 0
     )
@@ -245,7 +241,7 @@ def test_totals_are_in_registers_after_one_pass() -> None:
 
 
 class Called:
-    """Linker that compiles nothing. It records the modules that it is asked to compile."""
+    """Linker that records modules, and compiles nothing."""
 
     def __init__(self) -> None:
         self.processor, self.log = vectors_of(4), CompileLog()
@@ -273,7 +269,7 @@ def test_compilation_threshold() -> None:
     # 40 columns must be split into four tiles of 10.
     assert machine.function(sums(40, 4), MIN_MULTIPLICATIONS) == ("f", 4)
     assert [each.text for each in linker.asked] == [module_of(sums(40, 4), vectors_of(4)).text]
-    # 41 columns must be split into three tiles of 14. The last tile begins earlier and overlaps the second.
+    # 41 columns must be split into three tiles of 14, of which the last two overlap.
     assert machine.function(sums(41, 4), MIN_MULTIPLICATIONS) == ("f", 3)
 
 
@@ -311,17 +307,14 @@ def test_contiguous_terms_are_merged(dilation: Any, expected: Any) -> None:
 
 
 EXTENTS = [(2, 3, 5), (7, 64, 16), (13, 80, 20), (33, 64, 100), (4, 64, 4), (9, 1, 17)]
-"""Numbers of rows, terms and columns of products. Some are multiples of a vector or a tile, and some are not."""
+"""Numbers of rows, terms and columns of products; some are multiples of a vector or a tile."""
 
 
 @pytest.mark.parametrize("how", [processor, narrow])
 @pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
 @pytest.mark.parametrize("transposed", ["", "lhs", "rhs", "both"])
 def test_products(how: Callable[[], Processor], batch: tuple[int, ...], transposed: str) -> None:
-    """Products must be right for operands in either order.
-
-    The memory of the result has an element before and an element after it, which must not change.
-    """
+    """Products must be right for operands in either order, and must not write beside the result."""
     machine, rng, count = compiled(how()), np.random.default_rng(3), 0
     for rows, terms, columns in EXTENTS:
         for dtype in (np.float64, np.float32):

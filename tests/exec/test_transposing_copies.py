@@ -38,7 +38,7 @@ class Recording(TransposingCopies):
 
 @pytest.fixture(autouse=True)
 def small_results(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Set the threshold of compiled copies to zero, so that small results are transposed by compiled code, too."""
+    """Compile transposing copies also for small results."""
     monkeypatch.setattr(copying, "MIN_TILED_BYTES", 0)
 
 
@@ -113,10 +113,7 @@ def test_transpositions_write_whole_cache_lines(
 def test_transpositions_into_a_view_start_runs_at_cache_lines(
     between: int, is_transposed: bool
 ) -> None:
-    """A copy may be transposed by compiled code only if every row starts at a cache line.
-
-    Here the copy is into a view with rows of 96 elements, which are `between` elements apart.
-    """
+    """A copy to rows of 96 elements, `between` elements apart, is compiled only if each row starts at a cache line."""
     part = np.zeros((40, between))[:, :96]
     assert (transposition_of(part, np.zeros((96, 40)).T) is not None) == is_transposed
 
@@ -189,8 +186,7 @@ def with_columns(itemsize: int, *columns: int) -> Transposition:
     [
         *[(8, itemsize, (64,), lanes) for itemsize, lanes in ((1, 16), (2, 16), (4, 16), (8, 8), (16, 4), (32, 2), (64, 1))],
         *[(4, itemsize, (64,), lanes) for itemsize, lanes in ((1, 16), (2, 16), (4, 8), (8, 4), (16, 2), (32, 1), (64, 1))],
-        # A vector must have at most as many lanes as a block has columns. It must have half as many if this number
-        # divides the number of columns.
+        # A vector must have at most as many lanes as there are columns, and half as many if this divides the columns.
         (8, 8, (3,), 2),
         (8, 8, (1,), 1),
         (8, 8, (6,), 4),

@@ -1,4 +1,4 @@
-"""The verifier must accept valid schedules of each kind, and reject a schedule that violates any of its rules."""
+"""The verifier must accept valid schedules, and reject a schedule that violates any of its rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums of products over windows: the split of rows into blocks, and results for which there are no products."""
+"""Products of windows: the split of rows into blocks, and results without products."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Windows: their number, and arrays with padding.
-
-The arrays must equal arrays that the test fills element by element.
-"""
+"""The number of windows must be right, and padded arrays must equal arrays that are filled element by element."""
 
 from __future__ import annotations
 
@@ -23,10 +20,7 @@ EDGES = [(0, 0), (2, 1), (-1, 0), (0, -2), (-1, 3), (1, -1), (-2, -1)]
 
 
 def spread(n: int, low: int, high: int, gap: int) -> list[int | None]:
-    """Return a list of the positions of a padded axis.
-
-    An entry is the index of the element at the position, or None for padding.
-    """
+    """Return the index of the element at each position of a padded axis, or None for padding."""
     found: list[int | None] = [None] * max(0, low)
     for i in range(n):
         found += [i] + [None] * (gap if i < n - 1 else 0)
@@ -46,7 +40,7 @@ def test_edges_and_gaps(order: tuple[int, ...]) -> None:
             if row is not None and column is not None:
                 wanted[:, :, i, j] = x[:, :, row, column]
         window = Window((1, 1), (first, second), (gap + 1, 1), (1, 1))
-        # The buffer is filled with the byte 255, because reused memory may have any content.
+        # Reused memory may have any content.
         got = padded(window, x, np.full(wanted.nbytes + 8, 255, np.uint8)[: wanted.nbytes])
         is_view = gap == 0 and max(*first, *second) <= 0
         assert padded_bytes(window, x) == (0 if is_view else wanted.nbytes)

@@ -58,10 +58,7 @@ def test_what_is_dealt_is_done_once_each_by_whoever_is_ready() -> None:
 
 
 def test_the_caller_does_what_no_thread_has_begun() -> None:
-    """A caller must itself run all parts that no thread has begun.
-
-    The threads may be busy for another caller.
-    """
+    """A caller must itself run all tasks that no thread has begun, because threads may be busy for another caller."""
     workers = Workers(2)
     is_held, is_done = threading.Event(), threading.Event()
 
@@ -193,7 +190,7 @@ def test_parts_are_as_equal_as_steps_allow(count: int, rows: int, step: int) -> 
     workers.parallel_for(work, rows, step)
     parts = PARTS[count, rows, step]
     assert sorted(done) == parts
-    # If there is only one part, the caller must run it, and wake no thread.
+    # If there is only one task, the caller must run it, and wake no thread.
     others = {f"tenferro_{number}" for number in range(1, count)}
     assert set(alive) == (others if len(parts) > 1 else set())
 
@@ -214,10 +211,7 @@ def test_as_many_threads_as_the_process_may_use() -> None:
 
 
 def without_threads(monkeypatch: pytest.MonkeyPatch, first: int) -> list[str]:
-    """Make all thread starts fail, except the first `first`.
-
-    Return a list to which the name of each thread is added when its start is tried.
-    """
+    """Let only `first` threads start, and return a list to which each attempt to start a thread adds its name."""
     names: list[str] = []
     start = threading.Thread.start
 

@@ -16,10 +16,7 @@ __all__ = ["run_unplanned"]
 
 
 def run_unplanned(program: tnf.GraphProgram, *arrays: Any, order: Any = "F") -> Any:
-    """Run the kernels of a program in order.
-
-    Constants are not folded, ops are not grouped, and memory is not planned.
-    """
+    """Run the kernels of a program in order, without folding, groups or planned memory."""
     executor = tnf.GraphExecutor()
     leaves = program.check_arguments(arrays)
     static = program.specialize(program.bind([np.shape(x) for x in leaves]))

@@ -13,7 +13,7 @@ from tenferro.exec.kernels.copying import Dense
 __all__ = ["AddressRanges", "copy_aliases"]
 
 MAX_SCANNED = 16
-"""Maximum number of arrays with which an array is compared one by one; a lookup is faster for more arrays."""
+"""Maximum number of arrays that are compared one by one; for more arrays, binary search in sorted ranges is faster."""
 
 
 class AddressRanges:
@@ -27,7 +27,7 @@ class AddressRanges:
 
     def __init__(self, arrays: Iterable[Any]) -> None:
         self._unsorted: list[Any] = list(arrays)
-        # The first and last addresses of disjoint ranges, in ascending order.
+        # Bounds of disjoint ranges, in ascending order.
         self._starts: list[int] = []
         self._ends: list[int] = []
         if len(self._unsorted) > MAX_SCANNED:
@@ -44,7 +44,6 @@ class AddressRanges:
         return before >= 0 and self._ends[before] > start
 
     def add(self, array: Any) -> None:
-        """Add the address range of an array."""
         self._unsorted.append(array)
         if len(self._unsorted) > MAX_SCANNED:
             self._sort()
@@ -68,10 +67,10 @@ def copy_aliases(
     """Return the outputs as writable arrays that overlap no input and no other output; copy them if necessary.
 
     Args:
-        dense: converts arrays to its memory order; with None each array keeps its order.
+        dense: copies arrays to its memory order; None to keep the order of each array.
 
     Raises:
-        MemoryError: memory does not suffice for a copy; the first argument of the error is the output's index.
+        MemoryError: there is not enough memory for a copy; the first argument of the error is the output's index.
     """
     results: list[Any] = []
     ranges = AddressRanges(inputs)
@@ -84,7 +83,7 @@ def copy_aliases(
             elif not flags.writeable or ranges.overlaps(array):
                 array = np.array(array, order="K" if dense is None else dense.order, copy=True)
             else:
-                ranges.add(array)  # copies need not be added, because they overlap no other output
+                ranges.add(array)  # copies overlap no other output
         except MemoryError as error:
             raise MemoryError(number, str(error)) from error
         results.append(array)

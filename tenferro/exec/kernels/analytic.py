@@ -67,10 +67,9 @@ def log1p(x: Array) -> Array:
 
 
 def tanh(x: Array) -> Array:
-    """Return NumPy's tanh, with a different imaginary part if the real part of a complex x is infinite.
+    """Return NumPy's tanh, except for complex x = a + i b with infinite a.
 
-    The imaginary part is then 0 with the sign of b, the imaginary part of x. In C99 and NumPy its sign is that of
-    sin(2 b).
+    The imaginary part is then 0 with the sign of b; in NumPy and C99 it has the sign of sin(2 b).
     """
     y: Array = np.tanh(x)
     if x.dtype.kind != "c":
@@ -82,8 +81,8 @@ def tanh(x: Array) -> Array:
 def erfc(x: Array) -> Array:
     """Return SciPy's erfc, but for float64 x > 2 the more accurate e^(-x^2) erfcx(x).
 
-    x^2 is computed as the sum of two floats. An error of half a unit in the last place of x^2 would cause an error of
-    x^2 / 2 units in the exponential.
+    x^2 is computed as the sum of two floats, because an error of 1/2 ulp of x^2 would cause an error of x^2 / 2 ulp of
+    the exponential.
     """
     from scipy import special as functions  # because importing scipy takes long
 
@@ -102,7 +101,7 @@ def erfc(x: Array) -> Array:
 def digamma(x: Array) -> Array:
     """Return the digamma function psi, and NaN at its poles.
 
-    SciPy's digamma loses digits near the poles. So psi(x) is computed as psi(1 - x) - pi cot(pi x) for negative x.
+    For negative x, psi(x) is computed as psi(1 - x) - pi cot(pi x), because SciPy loses digits near the poles.
     """
     from scipy import special as functions  # because importing scipy takes long
 
@@ -118,7 +117,7 @@ def polygamma(op: ops.Polygamma, x: Array) -> Array:
     """Return the polygamma function psi_n of order n = `op.order`.
 
     At a pole the result is NaN if the one-sided limits differ, else infinite. For x >= 0, SciPy computes psi_n by the
-    Hurwitz zeta function. Negative x are reflected, because SciPy would sum a term for each pole between x and zero:
+    Hurwitz zeta function. For x < 0, SciPy would add a term for each pole between x and 0, so x is reflected:
 
         psi_n(x) = (-1)^n psi_n(1 - x) - pi^(n+1) D_n(cot pi x)
 
@@ -136,8 +135,8 @@ def polygamma(op: ops.Polygamma, x: Array) -> Array:
         y = functions.polygamma(n, np.where(is_negative, 1 - wide, wide))
         if is_negative.any():
             poles = -cotangents(n, wide)
-            # The term of the cotangent overflows near a pole, and for orders whose factorial overflows. It is then the
-            # result, because it exceeds the other term.
+            # Near a pole, and for orders whose factorial overflows, the term of the cotangent is infinite. Then the
+            # other term, which is smaller but may be infinite, too, is omitted.
             reflected = np.where(np.isfinite(poles), poles + (-y if n % 2 else y), poles)
             y = np.where(is_negative, reflected, y)
         is_pole = (x <= 0) & (x == np.floor(x))
@@ -169,7 +168,7 @@ def cotangents(n: int, x: Array) -> Array:
 
 
 UFUNCS: KernelRows = {card: upcasting(getattr(np, card.ufunc)) for card in ops.CARDS if card.ufunc}
-"""Kernels of the ops whose class names a ufunc of NumPy."""
+"""Kernels of the ops whose class names a NumPy ufunc."""
 ROWS: KernelRows = {
     ops.Expm1: special("expm1", np.expm1),
     ops.Log1p: upcasting(log1p, np.log1p),

@@ -1,7 +1,4 @@
-"""Elementwise functions that NumPy lacks or computes differently.
-
-They are maxima and minima with signed zeros, powers, reciprocal square roots, and the logistic function.
-"""
+"""Elementwise functions that NumPy lacks or computes differently."""
 
 from __future__ import annotations
 
@@ -23,13 +20,13 @@ __all__ = [
 ]
 
 EXP_OVERFLOW_BOUNDS = {"f": np.array(-87.0, "f"), "d": np.array(-708.0)}
-"""Values of x, by dtype code, above which e^-x does not overflow; e^-x overflows below -88.7 and -709.8."""
+"""Bounds on x, by dtype code, above which e^-x does not overflow; e^-x overflows below -88.7 and -709.8."""
 MAX_PRECHECKED_ELEMENTS = 1 << 9
-"""Maximum number of elements for which zeros are counted before negative zeros are searched, which is faster."""
+"""Maximum number of elements for which a search for -0.0 is faster if zeros of both signs are counted first."""
 INTEGER_DTYPES = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
-"""Signed integer dtypes, by the number of bytes of an element."""
+"""Signed integer dtypes, by itemsize."""
 NEGATIVE_ZERO_BITS = {itemsize: np.iinfo(kind).min for itemsize, kind in INTEGER_DTYPES.items()}
-"""Bit pattern of -0.0 as a signed integer, by the number of bytes; it is the least integer of its dtype."""
+"""Bits of -0.0 as a signed integer, by itemsize: the least integer of the dtype."""
 
 
 def float_power(x: Array, y: Array) -> Array:
@@ -43,9 +40,9 @@ def float_power(x: Array, y: Array) -> Array:
 
 
 def half_power_exceptions(x: Array, y: Array) -> Array | None:
-    """Return a mask of the elements at which x is a zero or -inf and y is 1/2; None if y is never 1/2.
+    """Return a mask of the elements at which x is a zero or -inf and y is 1/2; None if there can be none.
 
-    Return None also if y is not broadcast, because NumPy then computes powers, not square roots.
+    If y is not broadcast, NumPy computes powers, not square roots, and the result is None.
     """
     if y.size > 1 and 0 not in y.strides:
         return None
@@ -57,7 +54,7 @@ def half_power_exceptions(x: Array, y: Array) -> Array | None:
 def maximum(x: Array, y: Array) -> Array:
     """Return NumPy's maximum, but treat 0.0 as greater than -0.0.
 
-    If a result is -0.0, the bitwise and of both operands' bits replaces it, which is 0.0 unless both are -0.0.
+    A result of -0.0 is replaced by the bitwise and of both operands, which is 0.0 unless both are -0.0.
     """
     result = np.maximum(x, y)
     if result.dtype.kind in "biu" or not has_negative_zeros(result):
@@ -88,10 +85,7 @@ def has_zeros(x: Any) -> bool:
 
 
 def has_negative_zeros(x: Any) -> bool:
-    """Return whether any element of x, which has a real float dtype, is -0.0.
-
-    Along a broadcast axis, only the first element is read.
-    """
+    """Return whether any element of x, which has a real float dtype, is -0.0."""
     if x.size <= MAX_PRECHECKED_ELEMENTS and not has_zeros(x):
         return False
     if 0 in x.strides:
@@ -106,7 +100,7 @@ def extreme_zeros(x: Array, largest: bool) -> Array:
 
 
 def _set_where_equal(combine: Any, x: Any, y: Any, out: Any) -> None:
-    """Replace elements of `out` at which x equals y by the combination of the bits of x and y.
+    """Set `out` to the combined bits of x and y where x equals y.
 
     Only the signs of zeros can change, because equal floats have equal bits unless they are zeros.
     """

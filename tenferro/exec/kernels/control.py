@@ -1,7 +1,4 @@
-"""Kernels of loops and conditionals, which run sub-programs, the bodies, for which an executor has schedules.
-
-The results own their memory, so the caller may overwrite them.
-"""
+"""Kernels of loops and conditionals. Their results own their memory, so the caller may overwrite them."""
 
 from __future__ import annotations
 
@@ -22,14 +19,11 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["ROWS", "ControlKernel"]
 
 Run = Callable[[Sequence[Array]], list[Array]]
-"""Function that runs a body: it maps the arrays of its inputs to the arrays of its outputs."""
+"""Function from the inputs of a body to its outputs."""
 
 
 class ControlKernel(Kernel):
-    """Kernel of an op with bodies.
-
-    `bind_programs` binds it to functions that run the bodies. Without them, the native executor runs the op.
-    """
+    """Kernel of an op with bodies; the native executor runs the op if `bind_programs` is not called."""
 
     __slots__ = ("_loop",)
 
@@ -38,7 +32,7 @@ class ControlKernel(Kernel):
         self._loop = loop
 
     def bind_programs(self, runs: Sequence[Run]) -> Callable[..., Any]:
-        """Return the kernel bound to functions that run the op's bodies, in the order of `op.parts`."""
+        """Return the kernel with functions that run the op's bodies, in the order of `op.parts`."""
         return partial(self._loop, runs)
 
 

@@ -1,13 +1,12 @@
 """Kernel of Convolution: matrix products over blocks of windows, or sums of shifted products.
 
-In general, blocks of windows are copied into cache in memory order, and multiplied by the kernels. There are faster
-algorithms for special cases:
+In general, blocks of windows are copied into cache, and multiplied by the kernels. There are faster algorithms for
+special cases:
 
-- 1x1 kernels are multiplied without a copy.
-- A depthwise convolution is computed as a sum of products of shifted arrays.
-- With many channels and few outputs, the input is first multiplied by the kernels. Then the products are summed for
-  each position of the result.
-- With a dilated input, as in gradients of strided convolutions, each phase of the result is an undilated convolution.
+- 1x1 kernels: the input is multiplied without a copy.
+- Depthwise: products of shifted arrays are added.
+- Many channels and few outputs: the input is multiplied by the kernels, and the products are added to the result.
+- Dilated input, as in gradients of strided convolutions: each phase of the result is an undilated convolution.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ from tenferro.types import DType
 __all__ = ["CONVOLUTION", "ConvolutionFunction"]
 
 MIN_CHANNELS_PER_OUTPUT = 4
-"""Minimum ratio of input channels to outputs for which the input is multiplied before products are summed."""
+"""Minimum ratio of channels to outputs for which the input is multiplied and products are then added."""
 BLOCK_BYTES = costs.CACHE // 4
-"""Size in bytes of the block of the result in which a depthwise convolution accumulates its sum."""
+"""Size in bytes of a block of the result of a depthwise convolution."""
 
 
 class ConvolutionFunction:
@@ -124,18 +123,15 @@ def _write(convolution: ConvolutionFunction, x: Array, w: Array, out: Array) -> 
 
 
 def _may_skip_zeros(w: Array) -> bool:
-    """Return whether products with zeros of padding and dilation may be omitted: all kernel elements must be finite.
-
-    The product of zero and an infinite or NaN element would be NaN.
-    """
+    """Return whether products with zeros of padding and dilation may be omitted: if no kernel element is inf or NaN."""
     return w.dtype.kind not in "fc" or bool(np.isfinite(w.sum()))
 
 
 def _write_phases(convolution: ConvolutionFunction, x: Array, w: Array, out: Array) -> None:
     """Convolve an input with dilation d: for each r < d, the positions p = d q + r are an undilated convolution.
 
-    Element s of the input is at position d s of the dilated input. So only the kernel elements k for which
-    p + k - low is a multiple of d contribute to position p of the result, where `low` is the padding before the input.
+    Only the kernel elements k for which p + k - low is a multiple of d contribute to position p of the result, where
+    `low` is the padding before the input.
     """
     window = convolution.window
     axes = [
@@ -148,7 +144,7 @@ def _write_phases(convolution: ConvolutionFunction, x: Array, w: Array, out: Arr
         x = channels_last(x)  # converted here once, instead of once per phase
     ones, every = (1,) * len(axes), (slice(None), slice(None))
     for phase in product(*axes):
-        # `part` contains the kernel's elements at positions `first`, `first + d`, `first + 2 * d`, and so on.
+        # `part` contains the kernel elements `first`, `first + d`, `first + 2 * d`, and so on.
         target = out[(*every, *[slice(r, None, d) for r, _, d, _ in phase])]
         part = w[(*every, *[slice(first, None, d) for _, first, d, _ in phase])]
         if not part.size:
@@ -168,7 +164,7 @@ def _write_phases(convolution: ConvolutionFunction, x: Array, w: Array, out: Arr
 def _write_groups(
     convolution: ConvolutionFunction, window: Window, x: Array, w: Array, out: Array
 ) -> None:
-    """Convolve x [n, c, s..] with kernels w [o, c, k..] in groups of features or of the batch, and write `out`."""
+    """Convolve x [n, c, s..] with kernels w [o, c, k..] in groups of features or of the batch; write to `out`."""
     features, batches = convolution.op.feature_group_count, convolution.op.batch_group_count
     resources, products = convolution.resources, convolution.products
     count = max(features, batches)
@@ -193,8 +189,7 @@ def _write_depthwise(
 ) -> None:
     """Write `out` [n, c m, p..] from windows [n, c, p.., k..] and kernels [c m, 1, k..], with one channel per group.
 
-    There are m = `multiplier` kernels per channel. The sum over kernel elements k is accumulated in blocks of rows that
-    fit in cache.
+    There are m = `multiplier` kernels per channel. Kernel elements k are summed in blocks of rows that fit in cache.
     """
     spatial = out.ndim - 2
     n, c = windows.shape[:2]
@@ -220,8 +215,7 @@ def _write_depthwise(
 def _write_group_products(windows: Array, w: Array, out: Array) -> None:
     """Write `out` [1, g, p..] from windows [g, c, p.., k..] and kernels [g, c, k..], by an einsum per position p.
 
-    The batch is divided into g groups, and each group is one element of the batch. Group i is convolved with
-    kernel i.
+    Each of the g elements of the batch is a group. Element i is convolved with kernel i.
     """
     letters = "abcdefghijklm"[: out.ndim - 2]
     for index in product(*map(range, out.shape[2:])):

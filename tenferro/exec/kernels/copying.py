@@ -1,7 +1,4 @@
-"""Copies of arrays to a different memory order.
-
-Compiled code transposes if it can write whole cache lines. Otherwise NumPy copies in the memory order of the result.
-"""
+"""Copies of arrays to another memory order, by compiled code if it can write whole cache lines, else by NumPy."""
 
 from __future__ import annotations
 
@@ -21,27 +18,18 @@ from tenferro.program import BoundedCache
 __all__ = ["Copy", "Dense", "fastest_axis", "is_transposing"]
 
 MIN_STREAMED_BYTES = 4 * costs.CACHE
-"""Minimum size in bytes of a result for which compiled copies bypass the caches and use several threads.
-
-Copying a smaller result takes less time than waking a thread.
-"""
+"""Minimum size in bytes of a result that a compiled copy writes past the caches and by several threads."""
 MIN_TILED_BYTES = costs.CACHE // 4
-"""Minimum size in bytes of a result for which a copy is compiled.
-
-Compilation takes as long as about fifty copies by NumPy.
-"""
+"""Minimum size in bytes of a result for which a copy is compiled, which takes as long as about fifty copies."""
 MAX_ITEM_BYTES = 64
 """Maximum size in bytes of a run that is contiguous in both arrays and copied as one element."""
 Order: TypeAlias = Literal["C", "F"]
 MAX_PLANS = 8
-"""Maximum number of copies that a `Dense` caches; the results of a program have few layouts."""
+"""Maximum number of planned copies that a `Dense` caches."""
 
 
 class Dense:
-    """Function that copies arrays to "C" or "F" order in new memory.
-
-    For large arrays, the copy is planned once for each layout.
-    """
+    """Function that copies arrays to "C" or "F" order in new memory; for large arrays, it caches planned copies."""
 
     def __init__(self, order: Order, resources: Resources = SERIAL_RESOURCES) -> None:
         self.order: Order = order
@@ -49,7 +37,6 @@ class Dense:
         self._copies: BoundedCache[Copy] = BoundedCache(MAX_PLANS)
 
     def __call__(self, x: Any) -> Any:
-        """Return a copy of an array in the memory order `self.order`."""
         if x.nbytes < MIN_TILED_BYTES:
             return np.array(x, order=self.order, copy=True)
         memory = self.resources.memory.allocate(x.nbytes)
@@ -65,10 +52,9 @@ def is_transposing(x: Any) -> bool:
 
 
 class Copy:
-    """Function that copies an array to another, for arrays of certain shapes, strides and dtypes."""
+    """Function that copies an array to another, for arrays with the shapes, strides and dtypes of `out` and x."""
 
     def __init__(self, out: Any, x: Any) -> None:
-        """Plan the copy for arrays with the strides of `out` and x."""
         self.perm, self.shape = _merge_axes(x, out)
         self.run = 0
         source, target = self._views(x), self._views(out)
@@ -82,7 +68,6 @@ class Copy:
         )
 
     def __call__(self, out: Any, x: Any, resources: Resources = SERIAL_RESOURCES) -> None:
-        """Copy x to `out`."""
         target, source = self._views(out), self._views(x)
         transposer, is_aligned = resources.transposer, out.ctypes.data % LINE == 0
         compiled = None
@@ -97,27 +82,23 @@ class Copy:
             np.copyto(target, source)
 
     def _views(self, x: Any) -> Any:
-        """Return a view of an array whose axes are in the memory order of the result, slowest axis first.
+        """Return a view with merged axes in the memory order of the result, slowest first.
 
-        Axes are merged if both arrays allow it. A short run of elements that is contiguous in both arrays is viewed as
-        one element.
+        A short run of elements that is contiguous in both arrays is viewed as one element.
         """
         x = x.transpose(self.perm).reshape(self.shape, copy=False)
         return x.view(f"V{self.run}")[..., 0] if self.run else x
 
 
 def fastest_axis(x: Any) -> int:
-    """Return the axis with the smallest stride; if several axes have it, as in arrays of windows, the longest."""
+    """Return the axis with the smallest stride; in case of a tie, as in arrays of windows, the longest axis."""
     return min(
         range(x.ndim), key=lambda axis: (abs(x.strides[axis]) or inf, -x.shape[axis]), default=0
     )
 
 
 def _merge_axes(x: Any, out: Any) -> tuple[list[int], list[int]]:
-    """Merge axes that are contiguous in both arrays.
-
-    Return the order of the axes, the slowest axis of `out` first, and the extents after axes have been merged.
-    """
+    """Return the order of the axes, slowest of `out` first, and the extents after merging axes in both arrays."""
     order = list(by_stride(out.strides))
     shape: list[int] = []
     last = (0, 0)

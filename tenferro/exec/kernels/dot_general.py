@@ -1,8 +1,8 @@
 """Kernel of DotGeneral: a product of matrices, which are views of the operands if strides allow it, else copies.
 
-An operand is viewed as an array (batch, rows, columns) if the axes of each of these three groups can be merged into one
-axis. BLAS accepts a matrix that is contiguous along either axis. For each pattern of strides there is a plan: an order
-of the free axes that avoids copies, and an algorithm that suits the extents.
+An operand is viewed as matrices [batch.., rows, columns] if its row axes can be merged into one axis, and its column
+axes, too. BLAS accepts a matrix that is contiguous along either axis. For each pattern of strides there is a plan: an
+order of the free axes that avoids copies, and an algorithm that suits the extents.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ __all__ = ["DOT_GENERAL"]
 MIN_FLOAT_MULTIPLICATIONS = 1 << 12
 """Minimum number of integer multiplications for which conversion to floats is faster."""
 MIN_COMPILED_MULTIPLICATIONS = 1 << 20
-"""Minimum number of multiplications of a product that is compiled; for a smaller one the call takes longest."""
+"""Minimum number of multiplications of a compiled product; smaller ones take less time than a call of compiled code."""
 MIN_BUFFERED_ELEMENTS = costs.FRESH // 8
-"""Minimum number of elements of a result that is written to memory of the schedule's plan."""
+"""Minimum number of elements of a result that is written to a planned buffer."""
 MAX_PLANS = 8
-"""Maximum number of plans per instruction; the arrays of nearly all programs have one layout."""
+"""Maximum number of plans per instruction."""
 
 
 def dot_general(op: DotGeneral, *arrays: Array) -> Array:
@@ -70,11 +70,11 @@ DOT_GENERAL = Kernel(dot_general, plan_product)
 def exact_float(dtype: DType, sizes: Sequence[int]) -> Any:
     """Return a float dtype in which sums of products of integers are exact; None if there is none or it is slower.
 
-    Floats are multiplied by BLAS, which does not support integers. NumPy's loops for integers are tens of times slower.
+    BLAS multiplies floats only, and NumPy's loops for integers are tens of times slower.
 
     Args:
         dtype: the dtype of the integers.
-        sizes: the numbers of rows, columns and terms of the product.
+        sizes: the numbers of rows, columns and terms.
     """
     if dtype.itemsize > 2 or prod(sizes) < MIN_FLOAT_MULTIPLICATIONS:
         return None
@@ -97,7 +97,7 @@ def _multiply_converted(
 def _multiply_in_floats(
     contraction: Contraction, work: Any, out: Any, lhs: Array, rhs: Array
 ) -> Array:
-    """Return the product of integers, computed in floats; the conversion of the result wraps on overflow."""
+    """Return the product of integers, computed in floats; the conversion to integers wraps on overflow."""
     return contraction(lhs.astype(work), rhs.astype(work)).astype(np.int64).astype(out)
 
 
@@ -105,8 +105,8 @@ class Contraction:
     """Function that computes the product of arrays of certain shapes, with a plan for each pattern of strides.
 
     Attributes:
-        batch, terms: the batch axes, and the contracted axes, of `lhs` and of `rhs`.
-        rows, columns: the free axes of `lhs`, and the free axes of `rhs`.
+        batch, terms: the batch axes and the contracted axes of `lhs` and `rhs`.
+        rows, columns: the free axes of `lhs` and the free axes of `rhs`.
         sizes: the numbers of rows, columns and terms.
         wakes_threads: whether BLAS would use its own threads for the product.
     """
@@ -149,10 +149,7 @@ class Contraction:
         return product(lhs, rhs, into[0])
 
     def plain(self) -> Function | None:
-        """Return NumPy's function for a product of matrices that is too small for threads or planned buffers.
-
-        Return None for any other product.
-        """
+        """Return NumPy's function for a matrix product that is too small for threads or planned buffers, else None."""
         if self.batch[0] or len(self.terms[0]) != 1:
             return None
         ranks = len(self.lhs_shape), len(self.rhs_shape)

@@ -26,7 +26,7 @@ def dynamic_truncate(op: DynamicTruncate, x: Array, size: Array) -> Array:
 
 
 def pad_to_match(op: PadToMatch, x: Array, reference: Array) -> Array:
-    """Pad x with zeros at the end of `op.axis`, up to the extent of `reference`; raise an error if x is longer."""
+    """Pad x with zeros at the end of `op.axis` to the extent of `reference`; raise `ShapeError` if x is longer."""
     missing = reference.shape[op.axis] - x.shape[op.axis]
     if missing < 0:
         raise ShapeError(

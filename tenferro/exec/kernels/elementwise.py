@@ -28,10 +28,7 @@ __all__ = ["CASTS", "ROWS"]
 
 
 def divide(x: Array, y: Array) -> Array:
-    """Return the quotient x / y; quotients of integers are rounded towards zero, and all bits are set if y is 0.
-
-    NumPy's floor division of integers is corrected by one if the signs differ and the remainder is not zero.
-    """
+    """Return x / y; quotients of integers are rounded towards zero, and all bits are set if y is 0."""
     if x.dtype.kind not in "iu":
         return np.divide(x, y)
     divisor = np.where(y == 0, y.dtype.type(1), y)
@@ -88,10 +85,7 @@ def _unsigned(x: Array) -> Array:
 
 
 def shift_unsigned(ufunc: np.ufunc, x: Array, y: Array) -> Array:
-    """Shift the bits of x by a ufunc, and fill with zeros; the result is 0 if y is at least the width.
-
-    A negative y is reinterpreted as unsigned, so it exceeds the width.
-    """
+    """Shift the bits of x by a ufunc, and fill with zeros; the result is 0 if y is negative or at least the width."""
     width = 8 * x.dtype.itemsize
     amount = _unsigned(y)
     shifted = ufunc(_unsigned(x), np.minimum(amount, width - 1))
@@ -107,12 +101,12 @@ def shift_right_arithmetic(x: Array, y: Array) -> Array:
 
 
 def population_count(x: Array) -> Array:
-    """Return the number of bits of x that are 1; of a signed integer NumPy would count the bits of |x|."""
+    """Return the number of bits of x that are 1; for a signed integer, NumPy would count the bits of |x|."""
     return np.bitwise_count(_unsigned(x)).astype(x.dtype)
 
 
 def count_leading_zeros(x: Array) -> Array:
-    """Return the number of leading zeros of x: set all bits below the highest bit that is 1, and count the zeros."""
+    """Return the number of zero bits before the first 1: set all bits after the first 1, and count the zeros."""
     width = 8 * x.dtype.itemsize
     smeared = _unsigned(x)
     step = 1
@@ -135,14 +129,14 @@ def round_away(x: Array) -> Array:
 MANTISSA_AND_EXPONENT = {
     DType.F16: (10, 5), DType.BF16: (7, 8), DType.F32: (23, 8), DType.F64: (52, 11),
 }  # fmt: skip
-"""Numbers of mantissa and exponent bits of each dtype."""
+"""Numbers of mantissa bits and exponent bits of each dtype."""
 
 
 def reduce_precision(op: ops.ReducePrecision, x: Array) -> Array:
     """Round x to a format with fewer bits; numbers out of its range become infinity or zero.
 
-    The mantissa is rounded by integer arithmetic on the bits of x. In a wider dtype, subnormal numbers would be normal,
-    so rounding in it would keep more of their bits.
+    The mantissa is rounded by integer arithmetic on the bits of x. In a wider dtype, subnormal numbers would be normal
+    and would be rounded to more bits.
     """
     mantissa, exponent = MANTISSA_AND_EXPONENT[DType.of(x.dtype)]
     width = 8 * x.dtype.itemsize
@@ -172,9 +166,9 @@ CASTS = {dtype: methodcaller("astype", dtype.dtype) for dtype in DType}
 
 
 def convert(op: ops.Convert, source: np.dtype[Any]) -> Function:
-    """Return the function that converts arrays of the dtype `source` to `op.to`.
+    """Return the function that converts arrays of the dtype `source` to `op.to` by StableHLO's semantics.
 
-    It is NumPy's cast if this has StableHLO's semantics. Conversions from floats to integers saturate.
+    Conversions from floats to integers saturate.
     """
     to, dtype = op.to, DType.of(source)
     if dtype.is_complex and not to.is_complex:
@@ -192,14 +186,14 @@ def convert(op: ops.Convert, source: np.dtype[Any]) -> Function:
 
 
 def _common(dtype: DType, to: DType) -> DType:
-    """Return the dtype of NumPy in which a conversion from or to a narrow dtype has its intermediate result."""
+    """Return NumPy's dtype for the intermediate result of a conversion from or to a narrow dtype."""
     return DType.F64 if dtype.is_float or to.is_inexact else DType.I64
 
 
 def _through_wide(x: Array, wide: DType, to: DType) -> Array:
-    """Convert from or to a narrow dtype in two steps, by the dtype `wide`, but with only one rounding.
+    """Convert from or to a narrow dtype through the dtype `wide`, with only one rounding.
 
-    `ml_dtypes` casts a narrow dtype to bool by its bits, so that -0 would be true.
+    The cast of `ml_dtypes` from a narrow dtype to bool tests the bits, so -0 would be true.
     """
     if to is DType.F8E8M0FNU:
         return _powers_of_two(_in_float64_to_odd(x))
@@ -212,7 +206,7 @@ def _through_wide(x: Array, wide: DType, to: DType) -> Array:
 def _powers_of_two(x: Array) -> Array:
     """Round to the nearest power of two, with ties rounded up, as float8_e8m0fnu.
 
-    Positive numbers below the smallest power of two are rounded to it; zero and negative numbers become NaN. A cast of
+    Smaller positive numbers become the smallest power of two; zero and negative numbers become NaN. The cast of
     `ml_dtypes` would round subnormal float32 numbers up.
     """
     mantissa, exponent = np.frexp(x)
@@ -222,7 +216,7 @@ def _powers_of_two(x: Array) -> Array:
 
 
 def _in_float64_to_odd(x: Array) -> Array:
-    """Convert to float64; an integer that is not exact is rounded to the neighbour with an odd mantissa."""
+    """Convert to float64; an integer between two float64 becomes the one with an odd mantissa."""
     if x.dtype.kind in "iu" and x.dtype.itemsize == 8:
         dropped = x & x.dtype.type((1 << 11) - 1)
         odd = (x ^ dropped) | (dropped != 0).astype(x.dtype) << x.dtype.type(11)
@@ -232,10 +226,10 @@ def _in_float64_to_odd(x: Array) -> Array:
 
 
 def _in_float32_to_odd(x: Array) -> Array:
-    """Convert float64 to float32; a number that is not exact is rounded to the neighbour with an odd mantissa.
+    """Convert float64 to float32; a number between two float32 becomes the one with an odd mantissa.
 
-    A second rounding, to at most 22 bits, then has the result of a single rounding. A cast of `ml_dtypes` would first
-    round to the float32 with an even mantissa. NaN becomes positive.
+    A second rounding, to at most 22 bits, then has the result of a single rounding. The cast of `ml_dtypes` would
+    round to nearest twice. NaN becomes positive.
 
     Source: S. Boldo, G. Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding
     to odd", IEEE Transactions on Computers 57 (2008).
@@ -250,7 +244,7 @@ def _in_float32_to_odd(x: Array) -> Array:
 def saturate(x: Array, to: DType) -> Array:
     """Convert floats to the integer dtype `to`: round towards zero, limit to its range, and convert NaN to 0.
 
-    A maximum that is not exact in float64 is rounded up to a power of two. So x is compared with it by >=.
+    In float64, the maximum of a 64-bit dtype is rounded up to a power of two, so x is compared with it by >=.
     """
     info = ml_dtypes.iinfo(to.dtype)
     wide = x.astype(np.float64)
@@ -261,7 +255,7 @@ def saturate(x: Array, to: DType) -> Array:
 
 
 def _through_float32(x: Array, to: DType) -> Array:
-    """Convert from or to bfloat16 in two steps, by float32, as XLA does."""
+    """Convert from or to bfloat16 through float32, as XLA does."""
     return x.astype(np.float32).astype(to.dtype)
 
 
@@ -279,7 +273,7 @@ def bitcast_convert(op: ops.BitcastConvert, x: Array) -> Array:
 
 
 def _regrouped(x: Array, old: int, to: DType) -> Array:
-    """Reinterpret the bits of x if a dtype has less than 8 bits; its elements are stored in the low bits of bytes."""
+    """Reinterpret the bits of x if a dtype has fewer than 8 bits, which are the low bits of a byte."""
     octets = np.frombuffer(x.tobytes(), np.uint8)
     bits = np.unpackbits(octets.reshape(-1, x.dtype.itemsize), axis=1, count=old, bitorder="little")
     octets = np.packbits(bits.reshape(-1, to.bits), axis=1, bitorder="little")
@@ -289,10 +283,7 @@ def _regrouped(x: Array, old: int, to: DType) -> Array:
 
 
 def compose(x: Array, y: Array) -> Array:
-    """Return the complex array with real part x and imaginary part y.
-
-    The expression x + 1j * y would lose infinities and signs of zeros.
-    """
+    """Return x + i y; as a sum in complex arithmetic, it would lose infinities and signs of zeros."""
     result = np.empty(np.broadcast_shapes(x.shape, y.shape), DType.of(x.dtype).complex.dtype)
     result.real, result.imag = x, y
     return result

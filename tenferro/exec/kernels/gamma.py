@@ -9,7 +9,7 @@ from tenferro.exec.kernels.kernel import Array
 __all__ = ["LGAMMA_COEFFICIENTS", "POLYNOMIAL_RADIUS", "ROOTS_MIDPOINT", "lgamma"]
 
 ROOTS_MIDPOINT, POLYNOMIAL_RADIUS = 1.5, 1.0
-"""Midpoint of the roots 1 and 2 of log Gamma, and the distance from it up to which the polynomial is used."""
+"""Midpoint of the roots 1 and 2 of log Gamma, and the radius of the range in which the polynomial is used."""
 # fmt: off
 LGAMMA_COEFFICIENTS = (
     0.42278433509846713, 0.3224670334241132, -0.06735230105319814, 0.02058080842778457, -0.0073855510286681535,
@@ -20,15 +20,14 @@ LGAMMA_COEFFICIENTS = (
 # fmt: on
 """Coefficients of a polynomial in s that approximates log(Gamma(2 + s)) / s for |s| <= 1/2, from the constant term up.
 
-It interpolates at the zeros of a Chebyshev polynomial; the coefficients were computed with 60 digits.
+The polynomial interpolates at the zeros of a Chebyshev polynomial; it was computed with 60 digits.
 """
 
 
 def lgamma(x: Array) -> Array:
-    """Return SciPy's log |Gamma(x)|, corrected near its roots, at minus infinity and at subnormal numbers.
+    """Return SciPy's log |Gamma(x)|, corrected near its roots, at -inf and at subnormal numbers.
 
-    At minus infinity the result is infinity, as in C99. At subnormal numbers SciPy's result is infinite, because it
-    computes 1 / x; the correct result is finite.
+    At -inf the result is inf, as in C99. At subnormal numbers the result is finite; SciPy's is infinite.
     """
     from scipy import special as functions  # because importing scipy takes long
 
@@ -42,7 +41,7 @@ def lgamma(x: Array) -> Array:
 
 
 def _lgamma_near_roots(x: Array) -> Array:
-    """Return log Gamma(x) for 1/2 <= x <= 5/2; for x below 3/2 it is computed as log Gamma(x + 1) - log x."""
+    """Return log Gamma(x) for 1/2 <= x <= 5/2, for x < 3/2 as log Gamma(x + 1) - log x."""
     is_near_one = x < ROOTS_MIDPOINT
     s = x - np.where(is_near_one, 1.0, 2.0)
     y = np.full_like(s, LGAMMA_COEFFICIENTS[-1])

@@ -1,9 +1,4 @@
-"""Kernels of the indexing family, which translate StableHLO's dimension numbers to NumPy's advanced indexing.
-
-Gather and scatter compute, for each axis of the operand, an integer array with the index of each element along it.
-The arrays broadcast to the shape of a gather's result, or of a scatter's updates. Python loops run only over axes, not
-over elements.
-"""
+"""Kernels of the indexing family, which translate StableHLO's dimension numbers to NumPy's advanced indexing."""
 
 from __future__ import annotations
 
@@ -21,7 +16,7 @@ from tenferro.types import DType
 __all__ = ["ROWS"]
 
 MIN_SPARSE_ELEMENTS = 1 << 12
-"""Minimum number of elements of a scatter's updates for which they are added by a product with a sparse matrix."""
+"""Minimum number of elements of updates that a scatter adds by a product with a sparse matrix."""
 SPARSE_DTYPES = "fdFD"
 """NumPy's character codes of the dtypes that products with sparse matrices support."""
 
@@ -57,9 +52,9 @@ def gather(op: ops.Gather, x: Array, indices: Array) -> Array:
 
 
 def _take_axis(op: Any, shape: Sequence[int], sizes: Sequence[int], batch: int) -> int | None:
-    """Return the axis along which `np.take` computes the gather; None if it does not compute this gather.
+    """Return the axis along which `np.take` computes the gather; None if `np.take` cannot compute it.
 
-    `np.take` copies whole slices, and puts the batch axes in place of the indexed axis.
+    `np.take` copies whole slices, and the batch axes replace the indexed axis.
 
     Args:
         shape, sizes: the extents of the operand and of the windows.
@@ -75,11 +70,11 @@ def _take_axis(op: Any, shape: Sequence[int], sizes: Sequence[int], batch: int) 
 def _replaced_axis(
     indexed: Sequence[int], window: Sequence[int], rank: int, batch: int
 ) -> int | None:
-    """Return the indexed axis of an operand if there is only one, and if the batch axes are in its place.
+    """Return the indexed axis of an operand if there is only one, and if the batch axes replace it; else None.
 
     Args:
         indexed: the indexed axes of the operand.
-        window: the axes of the result, or of the updates, that are window axes.
+        window: the window axes of the result of a gather or of the updates of a scatter.
         rank: the rank of the operand.
         batch: the number of batch axes.
     """
@@ -107,7 +102,7 @@ def plan_take(op: ops.Gather, inputs: Specs, _: object) -> Function | None:
 
 
 def _as_int64(indices: Array) -> Array:
-    """Convert indices to int64; uint64 indices are limited to the maximum of int64, which is out of bounds anyway."""
+    """Convert indices to int64; larger uint64 indices become the maximum of int64, which is also out of bounds."""
     if indices.dtype == np.uint64:
         indices = np.minimum(indices, np.uint64(np.iinfo(np.int64).max))
     return indices.astype(np.int64, copy=False)
@@ -123,7 +118,7 @@ def _start_indices(indices: Array, vector_axis: int) -> tuple[Array, tuple[int, 
 
 
 def _spread(values: Array, axes: Sequence[int], rank: int) -> Array:
-    """Reshape an array to a higher rank: its axes become `axes`, and all others have extent 1."""
+    """Reshape an array to a higher rank: its axes become `axes`, and all other axes have extent 1."""
     shape = [1] * rank
     for axis, extent in zip(axes, values.shape, strict=True):
         shape[axis] = extent
@@ -149,15 +144,15 @@ def _positions(
     window_axes: Mapping[int, int],
     sizes: Mapping[int, int],
 ) -> list[Array]:
-    """Return, for each axis of an operand, the indices of the selected elements along this axis.
+    """Return, for each axis of the operand, an array with the indices of the selected elements along this axis.
 
-    The arrays of indices broadcast to the index space, the shape of a gather's result or of a scatter's updates.
+    The arrays broadcast to the index space: the shape of a gather's result or of a scatter's updates.
 
     Args:
-        batch, batch_axes: the extents of the batch axes, and these axes in the index space.
+        batch, batch_axes: the extents of the batch axes, and their numbers in the index space.
         firsts: the start indices, by axis of the operand.
-        numbers: for a batching axis of the operand, the position of the matching axis in `batch`.
-        window_axes: for a window axis of the operand, the axis of the index space.
+        numbers: the position in `batch` of the matching axis, by batching axis of the operand.
+        window_axes: the axis of the index space, by window axis of the operand.
         sizes: the extent of the windows, by axis of the operand.
     """
     rank = len(batch_axes) + len(window_axes)
@@ -231,8 +226,8 @@ def _scatter_add_axis(op: ops.Scatter, x: Array, updates: Array) -> int | None:
 def _scatter_add(x: Array, starts: Array, updates: Array, axis: int) -> Array:
     """Add each slice of `updates` to the slice of x at its index along an axis.
 
-    Updates with the same index are first summed, by a product with a sparse matrix. Each column of the matrix has a
-    single 1, so updates are added in order.
+    Updates with the same index are first summed, by a product with a sparse matrix. The matrix has a single 1 in each
+    column, so updates are added in order.
     """
     n = x.shape[axis]
     positions = starts.ravel()
@@ -273,8 +268,7 @@ def _combine(combiner: str, target: Array, flat: Array, values: Array) -> None:
     elif combiner in ("add", "multiply"):
         COMBINERS[combiner].at(target, flat, values)
     else:
-        # np.maximum and np.minimum ignore the signs of zeros, but Maximum and Minimum treat 0.0 as greater than -0.0.
-        # So the signs of zeros are corrected afterwards.
+        # np.maximum and np.minimum ignore the signs of zeros, but for the combiners 0.0 is greater than -0.0.
         is_largest = combiner == "max"
         elements = target[flat]
         COMBINERS[combiner].at(target, flat, values)

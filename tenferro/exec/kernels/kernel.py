@@ -1,4 +1,4 @@
-"""`Kernel`, the NumPy implementation of an op, and functions that return common ones."""
+"""`Kernel`: the NumPy implementation of an op."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class Kernel:
     Attributes:
         elementwise: whether each element of the result depends only on the operands' elements at the same index. A
             scalar may then replace an operand whose elements are all equal.
-        view: whether a result may be a view of an operand, or read-only. If this depends on the op's payload, a
-            function of the op. Any other result owns its memory.
-        layout: a function of an op and the layouts of its operands, which returns the layout of the result. Without it,
-            results of elementwise ops have the layout that all operands share, and all other results are row-major.
+        view: whether a result may be a view of an operand, or read-only; or a function of the op that returns it. Any
+            other result owns its memory.
+        layout: a function from an op and the layouts of its operands to the layout of the result. By default, the
+            result of an elementwise op has the layout that all operands share, and any other result is row-major.
     """
 
     __slots__ = ("_function", "_layout", "_plan", "elementwise", "view")
@@ -62,11 +62,7 @@ class Kernel:
         return self._function(op, *arrays)
 
     def bind(self, op: Any, inputs: Specs, resources: Resources = SERIAL_RESOURCES) -> Function:
-        """Return the function that computes the op for arrays of these types; for a ufunc, the ufunc itself.
-
-        Args:
-            resources: the threads and the memory that the function uses for large arrays.
-        """
+        """Return the function that computes the op for arrays of these types."""
         planned = None if self._plan is None else self._plan(op, inputs, resources)
         return partial(self._function, op) if planned is None else planned
 
@@ -92,11 +88,7 @@ HALF_DTYPES = (DType.F16.dtype, BFLOAT16)
 
 
 def in_float32(function: Function) -> Function:
-    """Return a function that computes float16 and bfloat16 arrays in float32, and rounds the result.
-
-    XLA does the same for each op that is not exact in low precision. Arrays of any other dtype are passed to `function`
-    unchanged.
-    """
+    """Return a function that computes float16 and bfloat16 arrays in float32, and rounds the result, as XLA does."""
 
     def computed(*arrays: Any) -> Any:
         dtype = arrays[0].dtype
@@ -108,7 +100,7 @@ def in_float32(function: Function) -> Function:
 
 
 def specialized(specialize: Callable[[Any, np.dtype[Any]], Function], **properties: Any) -> Kernel:
-    """Return the kernel with one function of the arrays for each payload and dtype of the first operand."""
+    """Return the kernel that applies the function `specialize(op, dtype)`, for the dtype of the first operand."""
     return Kernel(
         lambda op, *arrays: specialize(op, arrays[0].dtype)(*arrays),
         lambda op, inputs, _: specialize(op, inputs[0].dtype.dtype),
@@ -136,7 +128,7 @@ def elementwise(
 
 
 def unpacked(outputs: Sequence[Any]) -> Any:
-    """Return outputs in the form that kernels return: a single output itself, and several outputs as a tuple."""
+    """Return the only output, or a tuple of several outputs, as kernels do."""
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 

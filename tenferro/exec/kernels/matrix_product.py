@@ -1,8 +1,8 @@
 """Products of matrix views, by one call of BLAS, or by a call for each block of a large product.
 
 The executor's threads share the blocks, and each calls single-threaded BLAS. If a block of an operand has to be copied,
-the same thread copies and multiplies it, while the block is in its cache. Neither the blocks nor the bits of the result
-depend on the number of threads.
+the thread that multiplies it copies it, so that it is in the thread's cache. Neither the blocks nor the bits of the
+result depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -27,37 +27,27 @@ from tenferro.types import DType
 __all__ = ["AxisGroups", "Product", "address", "block_count", "estimated_work", "matmul", "scratch", "workers_for"]  # fmt: skip
 
 MIN_BLOCK_EXTENT = 128
-"""Minimum number of rows, columns or terms of a block.
-
-Smaller blocks would be slower, because BLAS packs the operand that is not split again for each block.
-"""
+"""Minimum number of rows, columns or terms of a block; for each block, BLAS packs the whole unsplit operand."""
 MIN_PARALLEL_WORK = 1 << 24
-"""Minimum number of multiplications for which a product is computed in two blocks.
-
-Four times the work doubles the number of blocks. So larger products also have larger blocks, because threads wait for
-each other between blocks.
-"""
+"""Minimum number of multiplications of a product in two blocks; twice as many blocks need four times the work."""
 MAX_BLOCKS = min(16, os.cpu_count() or 1)
-"""Maximum number of blocks, because BLAS packs the operand that is not split again for each block.
-
-Eight blocks of 1,024 rows in total take 1.15 times as long as two blocks.
-"""
+"""Maximum number of blocks; for 1,024 rows, eight blocks take 1.15 times as long as two blocks."""
 COPY_COST = 32
 """Estimated cost of copying an element, in multiplications."""
 MATVEC_COST = 8
 """Estimated cost of one matrix element in a matrix-vector product, in multiplications."""
 MAX_PARTIAL_ELEMENTS = costs.SMALL // 4
-"""Maximum number of elements of a result that is computed as the sum of partial results, one per block."""
+"""Maximum number of elements of a result that is computed as the sum of one partial result per block."""
 MIN_POOLED_BYTES = costs.FRESH
 """Minimum size in bytes of copies that are stored in memory of the pool."""
 
 
 @dataclass(frozen=True)
 class AxisGroups:
-    """Axes of the operands of a contraction by their role; each group is in the order in which its axes are merged.
+    """Axes of the operands of a contraction by their role, in the order in which they are merged.
 
     Attributes:
-        batch, terms: the batch axes, and the contracted axes, of `lhs` and of `rhs`.
+        batch, terms: the batch axes and the contracted axes of `lhs` and `rhs`.
         rows: the free axes of `lhs`.
         columns: the free axes of `rhs`.
     """
@@ -84,7 +74,7 @@ def address(x: Array) -> int:
 def matmul(
     a: Array, b: Array, out: Array, is_column_major: bool, sums: SumCompiler | None = None
 ) -> Array:
-    """Write the product to `out`, which is column-major if so stated, by compiled code or by BLAS; return `out`."""
+    """Write the product to `out` by compiled code or BLAS, and return `out`."""
     if is_column_major:
         a, b, target = b.swapaxes(-1, -2), a.swapaxes(-1, -2), out.swapaxes(-1, -2)
     else:
@@ -95,7 +85,7 @@ def matmul(
 
 
 def _write_product(sums: SumCompiler, a: Array, b: Array, out: Array) -> bool:
-    """Write a product whose result is row-major by compiled code; return False if it is not compiled."""
+    """Write a row-major product by compiled code, and return True; return False if it is not compiled."""
     size, (rows, columns), terms = out.itemsize, out.shape[-2:], a.shape[-1]
     # Either the columns of b are contiguous, or the terms of a and of b.
     is_contiguous = size in (b.strides[-1], max(a.strides[-1], b.strides[-2]))
@@ -122,17 +112,14 @@ def _write_product(sums: SumCompiler, a: Array, b: Array, out: Array) -> bool:
 
 
 def block_count(multiplications: int, copied: int = 0) -> int:
-    """Return the number of blocks in which a product with this many multiplications and copied elements is computed."""
+    """Return the number of blocks of a product with this many multiplications and copied elements."""
     work = multiplications and multiplications + COPY_COST * copied
     magnitude = (work // MIN_PARALLEL_WORK).bit_length()
     return min(MAX_BLOCKS, 1 << max(magnitude // 2, 1)) if magnitude else 1
 
 
 def estimated_work(rows: int, columns: int, terms: int) -> int:
-    """Return the estimated cost of a product, in multiplications.
-
-    A matrix-vector product costs more per multiplication, because reading the matrix takes longer.
-    """
+    """Return the estimated cost of a product, in multiplications of a matrix-matrix product."""
     return rows * columns * terms * (MATVEC_COST if 1 in (rows, columns) else 1)
 
 
@@ -142,14 +129,14 @@ def workers_for(resources: Resources, multiplications: int, copied: int = 0) -> 
 
 
 def _result(shape: Sequence[int], dtype: Any, is_column_major: bool, into: Any) -> Array:
-    """Return an uninitialised array [.., rows, columns], in the buffer `into`, or in new memory if it is None."""
+    """Return an uninitialised array [.., rows, columns], in the buffer `into` if it is not None."""
     if not is_column_major:
         return np.ndarray(shape, dtype, into)
     return np.ndarray((*shape[:-2], *shape[:-3:-1]), dtype, into).swapaxes(-1, -2)
 
 
 def scratch(resources: Resources, sizes: Sequence[int]) -> AbstractContextManager[Sequence[Any]]:
-    """Return a context manager that yields buffers of these sizes from the pool, or None for each if they are small."""
+    """Return a context manager that yields buffers of these sizes from the pool; for a small total, a None for each."""
     if sum(sizes) < MIN_POOLED_BYTES:
         return nullcontext([None] * len(sizes))
     return resources.memory.scratch(sizes)
@@ -160,8 +147,8 @@ class _Operand:
 
     Attributes:
         axis: the axis along which the operand is split; None if it is not split.
-        views: the view as matrices of a block, by the block's extent along the axis.
-        shared_bytes, block_bytes: the size of the copy of the whole operand, and of a block; 0 without a copy.
+        views: the function that views a block as matrices, by the block's extent along the axis.
+        shared_bytes, block_bytes: the sizes of a copy of the whole operand and of a block; 0 without a copy.
     """
 
     def __init__(
@@ -197,15 +184,15 @@ class Product:
     along the longest of rows, columns and terms.
 
     Args:
-        is_column_major: whether the result is column-major; None means if both operands are.
+        is_column_major: whether the result is column-major; by default, if both operands are.
         max_copy_bytes: maximum size in bytes of the copy of a block.
 
     Attributes:
-        kind: what is split: "batch", "rows", "columns" or "terms"; "" if there is only one block.
-        thread_resources: the resources that a thread uses when it copies a block.
-        cuts: the first and last index of each block along the split axis.
+        kind: the split axis: "batch", "rows", "columns" or "terms"; "" if there is only one block.
+        thread_resources: the resources for a thread's copy of a block.
+        cuts: the start and the end of each block along the split axis of the operands.
         axis: the split axis of the result; None if each block is a partial sum.
-        step: the number of elements of the result along its split axis per index of the operand's axis.
+        step: the number of elements along the split axis of the result per element along that of an operand.
     """
 
     def __init__(
@@ -243,9 +230,7 @@ class Product:
     def _split(
         self, groups: AxisGroups, lhs: Array, rhs: Array, copied: Sequence[int], max_bytes: float
     ) -> tuple[str, tuple[Axes, Axes], int]:
-        """Decide how the product is split.
-
-        Return `kind`, the axes of `lhs` and of `rhs` along one of which it is split, and the number of blocks.
+        """Return `kind`, the axes of `lhs` and of `rhs` along one of which they are split, and the number of blocks.
 
         Args:
             copied: the sizes in bytes of the copies of both operands.
@@ -272,7 +257,7 @@ class Product:
         return (kind, axes, min(count, extent // MIN_BLOCK_EXTENT)) if is_long else one
 
     def __call__(self, lhs: Array, rhs: Array, into: Any) -> Array:
-        """Return the product as an array [batch.., rows, columns], in the buffer `into`, or in new memory if None."""
+        """Return the product [batch.., rows, columns], in the buffer `into` if it is not None."""
         left, right, is_column_major = self.left, self.right, self.is_column_major
         with scratch(self.resources, (left.shared_bytes, right.shared_bytes)) as memory:
             a = left.whole(lhs, memory[0], self.resources)
@@ -297,7 +282,7 @@ class Product:
         return np.add.reduce(parts, axis=0, dtype=parts.dtype, out=out) if sums else out
 
     def _target(self, parts: Array, number: int) -> Array:
-        """Return the array for the result of a block: a part of the whole result, or a partial sum."""
+        """Return the array for the result of a block: a slice of the whole result, or a partial sum."""
         if self.axis is None:
             return parts[number]
         start, stop = self.cuts[number]

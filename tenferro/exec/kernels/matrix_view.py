@@ -22,7 +22,7 @@ MIN_PLANNED_BYTES = costs.CACHE // 8
 
 
 def mergeable_order(x: Array, axes: Axes) -> Axes:
-    """Return an order in which the axes can be merged into one axis; if there is none, return them unchanged."""
+    """Return the axes in an order in which they can be merged into one axis; unchanged if there is none."""
     if merged_stride(x, axes) is None:
         descending = tuple(sorted(axes, key=lambda axis: -abs(x.strides[axis])))
         if merged_stride(x, descending) is not None:
@@ -31,7 +31,7 @@ def mergeable_order(x: Array, axes: Axes) -> Axes:
 
 
 def merged_stride(x: Array, axes: Sequence[int]) -> int | None:
-    """Return the stride of the axis into which these axes can be merged; None if they cannot be merged."""
+    """Return the stride of the axis that results from merging these axes; None if they cannot be merged."""
     long_axes = [axis for axis in axes if x.shape[axis] != 1]
     for outer, inner in pairwise(long_axes):
         if x.strides[outer] != x.strides[inner] * x.shape[inner]:
@@ -40,11 +40,11 @@ def merged_stride(x: Array, axes: Sequence[int]) -> int | None:
 
 
 class MatrixView:
-    """Function that views an operand as an array [batch.., rows, columns], after a copy if necessary.
+    """Function that views or copies an operand as an array [batch.., rows, columns].
 
     Attributes:
-        shape: the shape of this array.
-        perm: the permutation of the operand's axes before the copy or the view.
+        shape: the shape of the array.
+        perm: the permutation of the operand's axes before the view or copy.
         copy_bytes: the size of the copy; 0 without a copy.
         is_column_major: whether the row axis has a smaller stride than the column axis.
     """
@@ -70,7 +70,7 @@ class MatrixView:
         self.copy = Copy(np.empty(x.shape, x.dtype), x) if x.nbytes >= MIN_PLANNED_BYTES else None
 
     def copied(self, x: Array, into: Any, resources: Resources = SERIAL_RESOURCES) -> Array:
-        """Return x as matrices; if x has to be copied, the copy is in the buffer `into`, or in new memory if None."""
+        """Return x as matrices; a copy is in the buffer `into` if it is not None."""
         x = x.transpose(self.perm)
         if not self.copy_bytes:
             return x.reshape(self.shape)
@@ -85,10 +85,7 @@ class MatrixView:
 
 
 def is_blas_layout(strides: tuple[int, int], shape: Sequence[int], itemsize: int) -> bool:
-    """Return whether BLAS supports a matrix with these strides.
-
-    One axis must be contiguous, and rows or columns along the other axis must not overlap.
-    """
+    """Return whether BLAS supports these strides: one axis is contiguous, and its rows or columns do not overlap."""
     for near, far in ((0, 1), (1, 0)):
         is_contiguous = strides[near] == itemsize or shape[near] == 1
         if is_contiguous and (shape[far] == 1 or strides[far] >= itemsize * shape[near]):

@@ -25,7 +25,7 @@ __all__ = ["ROWS", "extreme"]
 MIN_LAYER_ELEMENTS = 128
 """Minimum number of elements of a slice for which a cumulative op is computed slice by slice."""
 MIN_UNSTABLE_SORT_ELEMENTS = 1 << 12
-"""Minimum number of elements of a sort key for which an unstable sort is tried first."""
+"""Minimum number of elements of a sort key that is first sorted by an unstable sort; see `stable_order`."""
 
 
 def extreme(dtype: np.dtype[Any], largest: bool) -> Any:
@@ -52,10 +52,9 @@ def reduction(ufunc: np.ufunc) -> Kernel:
 
 
 def extreme_reduction(ufunc: np.ufunc, largest: bool) -> Kernel:
-    """Return the kernel of a maximum if `largest`, else of a minimum.
+    """Return the kernel of a maximum if `largest`, else of a minimum; 0.0 is greater than -0.0.
 
-    The maximum of no elements is the least value of the dtype, and the minimum the greatest. If any result is zero, a
-    second pass determines the signs of zeros.
+    The maximum of no elements is the least value of the dtype, and the minimum the greatest.
     """
 
     def specialize(op: Any, dtype: np.dtype[Any]) -> Function:
@@ -79,12 +78,12 @@ def extreme_reduction(ufunc: np.ufunc, largest: bool) -> Kernel:
 
 
 def has_no_axes(op: Any) -> bool:
-    """Return whether a reduction has no axes; it then returns its operand, so its result is a view."""
+    """Return whether a reduction has no axes, so that its result is its operand."""
     return not op.axes
 
 
 def cumulative(ufunc: np.ufunc) -> Kernel:
-    """Return the kernel of a cumulative op, which accumulates by a ufunc."""
+    """Return the kernel of a cumulative op."""
 
     def kernel(op: Any, x: Array) -> Array:
         return in_float32(partial(_scan, ufunc, op))(x)
@@ -93,17 +92,14 @@ def cumulative(ufunc: np.ufunc) -> Kernel:
 
 
 def _scan(ufunc: np.ufunc, op: Any, x: Array) -> Array:
-    """Accumulate x by a ufunc along the axis of the op; if the op is reversed, along a reversed view."""
+    """Accumulate x by a ufunc along the axis of the op, from the end if `op.reverse`."""
     if op.reverse:
         return np.flip(accumulate(ufunc, np.flip(x, op.axis), op.axis), op.axis)
     return accumulate(ufunc, x, op.axis)
 
 
 def cumulative_extreme(ufunc: np.ufunc, largest: bool) -> Kernel:
-    """Return the kernel of a cumulative maximum if `largest`, else minimum; it treats 0.0 as greater than -0.0.
-
-    If there are zeros of both signs, a second pass determines the signs of zeros.
-    """
+    """Return the kernel of a cumulative maximum if `largest`, else minimum; 0.0 is greater than -0.0."""
 
     def kernel(op: Any, x: Array) -> Array:
         result = _scan(ufunc, op, x)
@@ -123,8 +119,8 @@ def cumulative_extreme(ufunc: np.ufunc, largest: bool) -> Kernel:
 def accumulate(ufunc: np.ufunc, x: Array, axis: int) -> Array:
     """Accumulate x by a ufunc along an axis.
 
-    Unless the axis has the smallest stride, whole slices are accumulated one after the other. NumPy would accumulate
-    along the axis first, and load a cache line for each element.
+    Unless the axis has the smallest stride, whole slices are accumulated. NumPy would accumulate along the axis first,
+    and load a cache line for each element.
     """
     layer = x.size // max(x.shape[axis], 1)
     nearest = min(abs(step) for step in x.strides)
@@ -139,10 +135,7 @@ def accumulate(ufunc: np.ufunc, x: Array, axis: int) -> Array:
 
 
 def arg_reduction(function: Function) -> Kernel:
-    """Return the kernel of `np.argmax` or `np.argmin`.
-
-    The result is the index of the first NaN, or of the first maximum or minimum if there is no NaN.
-    """
+    """Return the kernel of `np.argmax` or `np.argmin`: the index of the first NaN, or else of the first extremum."""
 
     def specialize(op: Any, dtype: np.dtype[Any]) -> Function:
         if DType.of(dtype) is DType.BF16:
@@ -175,7 +168,7 @@ def _equal_elements_are_identical(key: Array) -> bool:
 
 
 def stable_order(key: Array, axis: int) -> Array:
-    """Return a stable argsort of the key; if no elements are equal, compute it by NumPy's faster unstable sort."""
+    """Return a stable argsort of the key, by NumPy's faster unstable sort if no elements are equal."""
     if key.dtype.kind == "f" and key.size >= MIN_UNSTABLE_SORT_ELEMENTS:
         ordered = np.moveaxis(np.sort(key, axis=axis), axis, -1)
         before, after = ordered[..., :-1], ordered[..., 1:]
@@ -185,15 +178,14 @@ def stable_order(key: Array, axis: int) -> Array:
 
 
 def _comparable(x: Array) -> Array:
-    """Convert bfloat16 to float32, because NumPy cannot sort bfloat16; return any other array unchanged."""
+    """Convert bfloat16, which NumPy cannot sort, to float32; return any other array unchanged."""
     return x.astype(np.float32) if DType.of(x.dtype) is DType.BF16 else x
 
 
 def top_k(op: ops.TopK, x: Array) -> Any:
-    """Return the k largest elements along the last axis, in descending order, and their indices.
+    """Return the k largest elements along the last axis in descending order, equal elements by index, and the indices.
 
-    The elements are reversed before and after a stable sort in ascending order, so that equal elements are in the order
-    of their indices.
+    The elements are reversed, sorted stably in ascending order, and reversed again.
     """
     key = np.flip(_comparable(x), -1)
     order = np.flip(stable_order(key, -1), -1)[..., : op.k]

@@ -19,7 +19,7 @@ __all__ = ["ROWS", "pad", "padding_slices", "slices_for", "write_padded"]
 
 
 def broadcast_in_dim(op: ops.BroadcastInDim, x: Array) -> Array:
-    """Broadcast x: transpose it to the order of the result's axes, insert axes of extent 1, and broadcast these."""
+    """Broadcast x: transpose it to the order of the result's axes, and insert axes of extent 1."""
     shape = op.resolved("shape", (x.shape,))
     order = sorted(range(x.ndim), key=op.dims.__getitem__)
     aligned = [1] * len(shape)
@@ -29,8 +29,9 @@ def broadcast_in_dim(op: ops.BroadcastInDim, x: Array) -> Array:
 
 
 def plan_broadcast(op: ops.BroadcastInDim, inputs: Specs, _: object) -> Function | None:
-    """Return a function that broadcasts an operand of static shape, ten times as fast as `broadcast_in_dim` if it is
-    row-major; None for data-dependent shapes and dtypes without a buffer protocol.
+    """Return a function that broadcasts a row-major operand ten times as fast as `broadcast_in_dim`.
+
+    Return None for data-dependent shapes and for dtypes without a buffer protocol.
     """
     (spec,) = inputs
     if not (are_static(op.shape) and are_static(spec.shape) and spec.size):
@@ -52,21 +53,20 @@ def plan_broadcast(op: ops.BroadcastInDim, inputs: Specs, _: object) -> Function
 
 
 def reshape(op: ops.Reshape, _: np.dtype[Any]) -> Function:
-    """Return a function that reshapes an array in column-major order; its result is a view if strides allow it."""
+    """Return a function that reshapes an array in column-major order."""
     if are_static(op.shape):
         return methodcaller("reshape", op.shape, order="F")
     return lambda x: x.reshape(op.resolved("shape", (x.shape,)), order="F")
 
 
 def slice_(op: ops.Slice, _: np.dtype[Any]) -> Function:
-    """Return a function that slices an array; its result is a view."""
     if are_static(op.starts) and are_static(op.limits):
         return itemgetter(slices_for(op, ()))
     return lambda x: x[slices_for(op, x.shape)]
 
 
 def slices_for(op: ops.Slice, shape: Sequence[int]) -> tuple[slice, ...]:
-    """Return the op as Python's slices, for an array of this shape."""
+    """Return Python's slices for an array of this shape."""
     starts, limits = op.resolved("starts", (shape,)), op.resolved("limits", (shape,))
     return tuple(map(slice, starts, limits, op.strides))
 
@@ -92,11 +92,7 @@ Slices: TypeAlias = tuple[slice, ...]
 def write_padded(
     shape: tuple[int, ...], target: Slices, source: Slices, x: Array, value: Array, into: Any = None
 ) -> Array:
-    """Return an array of this shape filled with `value`, after copying x[source] to its slices `target`.
-
-    Args:
-        into: the buffer for the result; None for new memory.
-    """
+    """Return y with y[target] = x[source], and `value` elsewhere, in the buffer `into` if it is not None."""
     result = np.ndarray(shape, x.dtype, into)
     result[...] = value
     result[target] = x[source]
@@ -106,12 +102,7 @@ def write_padded(
 def padding_slices(
     extents: Sequence[int], low: Sequence[int], high: Sequence[int], interior: Sequence[int]
 ) -> tuple[tuple[int, ...], Slices, Slices]:
-    """Return the shape of a padded array, the slices of the result to which elements are copied, and their source.
-
-    Args:
-        extents: the shape of the operand.
-        low, high, interior: see `pad`.
-    """
+    """Return the arguments `shape`, `target` and `source` of `write_padded` for an operand with these extents."""
     shape: list[int] = []
     source: list[slice] = []
     target: list[slice] = []
@@ -129,7 +120,7 @@ def padding_slices(
 
 
 def plan_pad(op: ops.Pad, inputs: Specs, _: object) -> Function | None:
-    """Return a function that pads an operand of static shape; None for data-dependent shapes."""
+    """Return a function that pads an operand; None for data-dependent shapes."""
     x, _ = inputs
     if not (are_static(x.shape) and are_static(op.low) and are_static(op.high)):
         return None
@@ -137,10 +128,7 @@ def plan_pad(op: ops.Pad, inputs: Specs, _: object) -> Function | None:
 
 
 def extract_diag(op: ops.ExtractDiag, x: Array) -> Array:
-    """Return a copy of the diagonal, at the axis `axis_a`.
-
-    NumPy appends the diagonal as the last axis. It is copied, because elements of NumPy's view are far apart in memory.
-    """
+    """Return a copy of the diagonal as the axis `axis_a`; elements of NumPy's view would be far apart in memory."""
     diagonal, axis = x.diagonal(0, op.axis_a, op.axis_b), op.axis_a - (op.axis_b < op.axis_a)
     is_last = axis == diagonal.ndim - 1
     return (diagonal if is_last else np.moveaxis(diagonal, -1, axis)).copy()
@@ -162,7 +150,7 @@ class Triangle:
     """Function that copies one triangle of each matrix, and sets all other elements to zero, even if they are NaN.
 
     Args:
-        k: the number of the diagonal that bounds the triangle; the diagonal itself is copied, too.
+        k: the number of the diagonal that bounds the triangle, and belongs to it.
         lower: whether the triangle is below the diagonal.
     """
 
@@ -172,7 +160,7 @@ class Triangle:
         self.k, self.lower = k, lower
 
     def __call__(self, x: Array, into: Sequence[Any] = (None,)) -> Array:
-        """Return the triangles of x, as row-major or column-major matrices like those of x."""
+        """Return the triangles of x; the matrices are row-major or column-major, as in x."""
         is_column_major = abs(x.strides[-2]) < abs(x.strides[-1])
         if is_column_major:
             x = x.swapaxes(-1, -2)
@@ -186,7 +174,7 @@ class Triangle:
 
 
 def sliced(op: ops.Slice, x: Layout) -> Layout:
-    """Return the layout of a slice of an array with the layout x, which is a view."""
+    """Return the layout of a slice of an array with the layout x."""
     shape = tuple([
         len(range(*each)) for each in zip(op.starts, op.limits, op.strides, strict=True)
     ])  # fmt: skip
@@ -194,7 +182,7 @@ def sliced(op: ops.Slice, x: Layout) -> Layout:
 
 
 def triangular(op: ops.Tril | ops.Triu, x: Layout) -> Layout:
-    """Return the layout of a triangle's result: dense row-major or column-major matrices, like those of the operand."""
+    """Return the layout of the result of `Triangle`."""
     *batch, row, column = range(len(x.shape))
     is_column_major = abs(x.strides[row]) < abs(x.strides[column])
     return dense(x.shape, (*batch, column, row) if is_column_major else (*batch, row, column))

@@ -1,6 +1,6 @@
-"""Convolutions of images by compiled sums of products, which read windows in place if channels are contiguous.
+"""Convolutions of images by compiled sums of products, which read windows in place and do not hold the GIL.
 
-An image is copied if it is padded or if its channels are not contiguous. Compiled code holds no GIL.
+An image is copied if it is padded or if its channels are not contiguous.
 """
 
 from __future__ import annotations
@@ -22,19 +22,13 @@ from tenferro.types import DType
 __all__ = ["DirectSum", "channels_last", "direct_sum"]
 
 TASKS = 6
-"""Maximum number of parts of a result, each computed by one call of the compiled function."""
+"""Maximum number of calls of the compiled function per convolution."""
 MAX_KERNEL_BYTES = 1 << 24
 """Maximum size of the kernels in bytes; compiled code reads all kernels once for every few rows of the result."""
 MIN_PRODUCT_WORK = 1 << 24
-"""Minimum number of multiplications for which a 1x1 convolution is compiled.
-
-A smaller one is computed by BLAS, which copies no windows of 1x1 elements either.
-"""
+"""Minimum number of multiplications of a compiled 1x1 convolution; for fewer, BLAS does not copy either."""
 MAX_STRIDED_WORK = 1 << 24
-"""Maximum number of multiplications of a gradient of kernels that compiled code computes without copying windows.
-
-BLAS may be faster for more, because it packs the windows.
-"""
+"""Maximum number of multiplications of a compiled gradient of kernels; for more, BLAS packs the windows."""
 OUTPUTS_LAST = 2, 3, 1, 0
 """Permutation of kernels [o, c, k..] that makes the outputs contiguous for vector instructions."""
 MIN_PLACES = 128
@@ -67,7 +61,7 @@ class DirectSum:
 
 
 def channels_last(x: Array, into: Any = None) -> Array:
-    """Return a copy of images [n, c, h, w] in which axis c is contiguous, in the buffer `into` or in new memory."""
+    """Return a copy of images [n, c, h, w] in which axis c is contiguous, in the buffer `into` if it is not None."""
     n, c, h, w = x.shape
     copy = np.ndarray((n, h, w, c), x.dtype, into).transpose(0, 3, 1, 2)
     copy[...] = x
@@ -102,10 +96,10 @@ def _planned(window: Window, x: Array, w: Array, out: Array) -> _ImagePlan | Non
 class _ImagePlan:
     """Plan of a convolution as a sum over channels and kernel elements.
 
-    The rows of the sum are the result's spatial axis with the larger stride, and its places are the other one.
+    Axis r of `SumOfProducts` is the result's spatial axis with the larger stride, and axis m its other spatial axis.
 
     Args:
-        is_copied: whether x is first copied, so that its channels are contiguous.
+        is_copied: whether x is first copied to make its channels contiguous.
     """
 
     def __init__(self, window: Window, x: Array, w: Array, out: Array, is_copied: bool) -> None:
@@ -138,10 +132,10 @@ class _ImagePlan:
     def run(
         self, compiled: CompiledSum, resources: Resources, x: Array, w: Array, out: Array
     ) -> None:
-        """Write the convolution of x and w to out, by the function compiled from `self.sums`."""
+        """Write the convolution of x and w to `out` by the function compiled from `self.sums`."""
         function, tasks = compiled
         workers = workers_for(resources, self.multiplications)
-        # The ranges of tasks are few, because a thread waits for the GIL before each range.
+        # There are few ranges of tasks, because a thread waits for the GIL before each range.
         tasks *= self.rows
         parts = even_ranges(tasks, min(tasks, TASKS) if workers.count > 1 else 1)
         with scratch(resources, (*self.scratch_sizes, self.copy_bytes)) as memory:

@@ -1,7 +1,4 @@
-"""Descriptions of transposing copies, whose source and result are contiguous along different axes.
-
-The result is written in whole cache lines.
-"""
+"""Transposing copies, whose source and result are contiguous along different axes; they write whole cache lines."""
 
 from __future__ import annotations
 
@@ -16,11 +13,11 @@ __all__ = ["LINE", "Transposition", "transposition_of"]
 LINE = costs.CACHE_LINE
 """Size of a cache line, in bytes."""
 ITEMSIZES = (1, 2, 4, 8, 16, 32, 64)
-"""Supported sizes of an element in bytes, which are the divisors of a cache line."""
+"""Supported sizes of an element in bytes, the divisors of a cache line."""
 MIN_COLUMNS = 4
 """Minimum number of contiguous elements of the source, unless fewer elements fill a cache line."""
 MAX_TABLE_ELEMENTS = 4096
-"""Maximum number of elements in a run of several axes; the offsets of its elements are stored in a table."""
+"""Maximum number of elements of a run along several axes, whose offsets are in a table."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +28,8 @@ class Transposition:
         itemsize: the size of an element in bytes.
         outer: for each axis that is neither in rows nor in columns, slowest in y first: its extent, and its strides
             in x and in y.
-        rows: for each axis of a contiguous run in y, slowest first: its extent, and its stride in x. The length of the
-            run is a multiple of a cache line.
+        rows: for each axis of a contiguous run in y, slowest first: its extent, and its stride in x. The run is a
+            multiple of a cache line.
         columns: for each axis of a contiguous run in x, slowest first: its extent, and its stride in y.
         is_streamed: whether y is written with non-temporal stores.
     """
@@ -89,7 +86,7 @@ def _contiguous_run(
 ) -> tuple[list[int], int]:
     """Return the fastest axes that form one contiguous run, and the length of the run.
 
-    The run ends before an excluded axis, or when its length is at least `unit`; with `is_multiple`, a multiple of it.
+    The run ends before an excluded axis, or when its length is at least `unit` (with `is_multiple`, a multiple of it).
     """
     axes: list[int] = []
     length = 1

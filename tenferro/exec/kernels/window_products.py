@@ -1,7 +1,4 @@
-"""Convolutions as matrix products of windows and kernels.
-
-A product is computed in blocks. Neither the blocks nor the bits of the result depend on the number of threads.
-"""
+"""Convolutions as matrix products of windows and kernels, in blocks that do not depend on the number of threads."""
 
 from __future__ import annotations
 
@@ -54,8 +51,8 @@ class WindowProducts:
 class _WindowProduct:
     """Product of a matrix of windows and the kernels.
 
-    The windows [n, c, p.., k..] are viewed as a matrix. Its rows are positions (n, p..), and its columns are terms
-    (c, k..), both in the order of memory. Blocks of the matrix are copied and multiplied by the kernels.
+    The rows of the matrix are positions (n, p..) and its columns are terms (c, k..), both in memory order. Blocks of
+    the matrix are copied and multiplied by the kernels.
     """
 
     def __init__(
@@ -129,7 +126,7 @@ def scatter_products(window: Window, x: Array, w: Array, out: Array, resources: 
 
 
 def _span(shift: int, step: int, extent: int, positions: tuple[int, int]) -> tuple[slice, slice]:
-    """Return slices of the indices s < extent for which s step + shift is in the range `positions`, and of positions.
+    """Return the slice of indices s < extent for which s step + shift is in the range `positions`, and of positions.
 
     Positions are counted from the start of the range.
     """

@@ -1,4 +1,4 @@
-"""Windows of arrays [batch, channel, space..]: their positions, the padding, and a view that contains all windows."""
+"""Windows of arrays [n, c, s..], where the axes are n for the batch, c for channels, and s for spatial axes."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class Window:
     rhs_dilation: tuple[int, ...]
 
     def padded(self, extents: Sequence[int]) -> list[int]:
-        """Return the extents of spatial axes after padding and lhs dilation, from their extents before."""
+        """Return the extents of spatial axes after padding and lhs dilation."""
         axes = zip(extents, self.padding, self.lhs_dilation, strict=True)
         return [sum(pair) + (n and (n - 1) * dilation + 1) for n, pair, dilation in axes]
 
     def counts(self, extents: Sequence[int], sizes: Sequence[int]) -> tuple[int, ...]:
-        """Return the number of windows along each spatial axis, for windows of these sizes."""
+        """Return the number of windows of these sizes along each spatial axis."""
         counts: list[int] = []
         axes = zip(self.padded(extents), sizes, self.rhs_dilation, self.strides, strict=True)
         for extent, size, dilation, stride in axes:
@@ -48,12 +48,12 @@ class Window:
 
 
 def is_channels_last(x: Array) -> bool:
-    """Return whether no spatial axis of x [n, c, s..] has a smaller stride than axis c, which has several elements."""
+    """Return whether axis c of x [n, c, s..] has several elements, and no spatial axis has a smaller stride."""
     return x.shape[1] > 1 and abs(x.strides[1]) <= min(map(abs, x.strides[2:]), default=0)
 
 
 def empty_like_channels(x: Array, shape: Sequence[int], dtype: Any, into: Any = None) -> Array:
-    """Return an uninitialised array [n, o, p..] in the buffer `into` or in new memory; channels-last if x is."""
+    """Return an uninitialised array [n, o, p..] in the buffer `into` if it is not None; channels-last if x is."""
     if not is_channels_last(x):
         return np.ndarray(shape, dtype, into)
     out = np.ndarray((shape[0], *shape[2:], shape[1]), dtype, into)
@@ -67,7 +67,7 @@ def padding_function(window: Window, x: Array) -> Callable[..., Array]:
     if not max(*low, *high, *gaps):
         inside = padding_slices(x.shape, low, high, gaps)[2]
         return lambda x, into=None: x[inside]
-    # Axes with stride 0 or extent 1 have no place in the order of memory, so they are the slowest axes of the result.
+    # Axes with stride 0 or extent 1, which have no place in the memory order, are the slowest axes of the result.
     steps = [abs(step) if n > 1 else 0 for n, step in zip(x.shape, x.strides, strict=True)]
     order = sorted(range(x.ndim), key=lambda axis: (steps[axis] > 0, -steps[axis]))
     inverse = sorted(range(x.ndim), key=order.__getitem__)
@@ -80,12 +80,12 @@ def padding_function(window: Window, x: Array) -> Callable[..., Array]:
 
 
 def padded(window: Window, x: Array, into: Any = None) -> Array:
-    """Return x [n, c, s..] with padding and lhs dilation; a view if no element is inserted.
+    """Return x [n, c, s..] with padding and lhs dilation: a view if no element is inserted, else a copy.
 
-    A copy has its axes in the same order of memory as x.
+    The copy has the memory order of x.
 
     Args:
-        into: the buffer for the result; None for new memory.
+        into: the buffer for the copy; None for new memory.
     """
     return padding_function(window, x)(x, into)
 

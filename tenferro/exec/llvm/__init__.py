@@ -1,6 +1,6 @@
-"""Compilation of loops to machine code by LLVM: the column that lowers ops to LLVM IR, and the linker.
+"""Compilation to machine code by LLVM: the lowering of ops to LLVM IR, and the linker.
 
-The modules of this package are imported at the first compilation. This file only tells whether llvmlite is installed.
+The modules of this package are imported at the first compilation. This file only tests whether llvmlite is installed.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from functools import cache
 __all__ = ["OLDEST", "installed_version", "is_installed"]
 
 OLDEST = 0, 45
-"""Lowest supported version of llvmlite; the LLVM of earlier ones cannot parse the pointer type `ptr`."""
+"""Lowest supported version of llvmlite; earlier versions cannot parse LLVM's pointer type `ptr`."""
 
 
 @cache
 def installed_version() -> tuple[int, int]:
-    """Return the major and minor version of llvmlite; zeros if it is not installed or the version cannot be parsed."""
+    """Return the major and minor version of llvmlite; zeros if it is not installed or has an unusual version."""
     try:
         import llvmlite  # an optional package; LLVM is loaded by `llvmlite.binding`
     except ImportError:
@@ -26,5 +26,5 @@ def installed_version() -> tuple[int, int]:
 
 
 def is_installed() -> bool:
-    """Return whether a version of llvmlite is installed that can parse the LLVM text that this package writes."""
+    """Return whether a supported version of llvmlite is installed."""
     return installed_version() >= OLDEST

@@ -22,17 +22,17 @@ def sqrt(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
 
 
 def rsqrt(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """Write 1 / sqrt(x) as a square root and a division, which give the same bits as the interpreter's kernel."""
+    """Write 1 / sqrt(x) as a square root and a division, with the bits of the interpreter's kernel."""
     return code.value("fdiv", literal(1.0, dtype), sqrt(code, op, dtype, xs))
 
 
 def vectorised(
     name: str, complex_function: Callable[[Code, DType, Element], Element] | None = None
 ) -> Row:
-    """Return the lowering of an op to the function with this name in `functions.FUNCTIONS`, which can be vectorised.
+    """Return the lowering of an op to the function `functions.FUNCTIONS[name]`, which can be vectorised.
 
     Args:
-        complex_function: the writer of the function for complex numbers; None if they are interpreted.
+        complex_function: writes the function of a complex number; None if complex numbers are interpreted.
     """
 
     def scalar(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:

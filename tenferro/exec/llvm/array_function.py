@@ -1,8 +1,8 @@
-"""Wrapper of machine code as a CPython built-in function of arrays, which is called ten times as fast as by ctypes.
+"""Wrapper of machine code as a CPython built-in function of arrays; calls take a tenth of the time of ctypes.
 
 The wrapper gets the addresses of arrays by the buffer protocol.
 
-Source: https://docs.python.org/3/c-api/buffer.html, whose struct is part of CPython's stable ABI.
+Source: https://docs.python.org/3/c-api/buffer.html; `Py_buffer` is part of CPython's stable ABI.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CALLER = "tenferro_call_with_arrays"
 BUFFER_BYTES, ITEM_SIZE_OFFSET = 80, 24
 """Size in bytes of a struct Py_buffer with 64-bit pointers, and the offset of its member `itemsize`."""
 FASTCALL = 0x0080
-"""Flag METH_FASTCALL: CPython passes the arguments as a C array of objects, and its length."""
+"""Flag METH_FASTCALL: CPython passes the arguments as a C array of objects and its length."""
 
 
 class _Method(ctypes.Structure):
@@ -147,14 +147,14 @@ def addresses() -> dict[str, int]:
 
 
 def new_builtin(function: int, caller: int, owner: Any) -> Callable[..., int | None]:
-    """Return a built-in function of arrays and integers that calls `@f`.
+    """Return a built-in function of arrays and integers that calls `@f`, and returns its status.
 
-    It returns the status that `@f` returns. If the status is negative, it raises the exception that `@f` has set. It
-    returns None without calling `@f` if an argument is neither an integer nor an aligned row-major array.
+    If the status is negative, the built-in function raises the exception that `@f` has set. If an argument is neither
+    an integer nor an aligned row-major array, it returns None, and does not call `@f`.
 
     Args:
         function, caller: the addresses of `@f` and of `CALLER`.
-        owner: the object that owns the machine code; the built-in function references it.
+        owner: the owner of the machine code, to which the built-in function has a reference.
     """
     pointer, value = ctypes.c_void_p, ctypes.py_object
     capsule = ctypes.PYFUNCTYPE(value, pointer, pointer, pointer)

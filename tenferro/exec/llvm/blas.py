@@ -15,12 +15,12 @@ __all__ = ["LETTERS", "PREFIX", "addresses", "call", "matrices", "number", "prod
 LETTERS = {DType.F32: "s", DType.F64: "d", DType.C32: "c", DType.C64: "z"}
 """Letters with which the names of BLAS routines begin, by dtype."""
 MAX_SERIAL_WORK = 9000
-"""Number of multiplications of a call up to which OpenBLAS uses one thread, whatever its number of threads is.
+"""Maximum number of multiplications of a call for which OpenBLAS always uses one thread.
 
 Source: thresholds in OpenBLAS's interface functions (gemv: 9,216; gemm: 262,144; getrf, gesv and potrf: more).
 """
 PREFIX = "tenferro_blas_"
-"""Prefix of the routines' symbols in LLVM's text."""
+"""Prefix of the routines' symbols in LLVM text."""
 FUNCTIONS = {
     "cython_blas": {"sdcz": ("gemm", "gemv", "trsm")},
     "cython_lapack": {
@@ -33,7 +33,7 @@ FUNCTIONS = {
 
 
 def addresses() -> dict[str, int]:
-    """Return the addresses of the routines, by their symbols in LLVM's text."""
+    """Return the addresses of the routines, by their symbols in LLVM text."""
     functions: dict[str, int] = {}
     for module, by_letters in FUNCTIONS.items():
         names = [
@@ -55,7 +55,7 @@ def products(
     extents: tuple[int, int, int],
     y: TensorSpec,
 ) -> Memory:
-    """Write one BLAS call per member of the batch; y is [batch, rows, columns].
+    """Write a BLAS call for each product of a batch; y is [batch, rows, columns].
 
     Args:
         lhs, rhs: see `matrices`.
@@ -87,8 +87,7 @@ def matrices(
 ) -> tuple[Memory, bool]:
     """Return x as row-major matrices in memory, and whether they are transposed.
 
-    Transposed matrices are [terms, rows], and others are [rows, terms]. If the axes of x are in neither order in
-    memory, x is copied.
+    Transposed matrices are [terms, rows], others are [rows, terms]. If x has neither order in memory, it is copied.
     """
     for is_transposed in (False, True):
         order = _order(x, batch, contracting, is_transposed)
@@ -116,7 +115,7 @@ def _gemv(
     x: str,
     y: str,
 ) -> None:
-    """Write y = A x. A row-major matrix stores A as [rows, terms], or as [terms, rows] if it is transposed."""
+    """Write y = A x, where A is row-major as [rows, terms], or as [terms, rows] if it is transposed."""
     order, m, n = ("n", rows, terms) if is_transposed else ("t", terms, rows)
     one, zero = number(code, 1, dtype), number(code, 0, dtype)
     arguments = order, m, n, one, matrix, m, x, 1, zero, y, 1
@@ -130,10 +129,10 @@ def _gemm(
     extents: tuple[int, int, int],
     are_transposed: tuple[bool, bool],
 ) -> None:
-    """Write Y = A B, where row-major matrices store A, B and Y.
+    """Write Y = A B for row-major matrices.
 
-    A is stored as [rows, terms], or as [terms, rows] if it is transposed. B is stored as [columns, terms], or as
-    [terms, columns] if it is transposed.
+    A is [rows, terms], or [terms, rows] if it is transposed. B is [columns, terms], or [terms, columns] if it is
+    transposed.
     """
     (left, right, to), (rows, columns, terms) = pointers, extents
     a_transposed, b_transposed = are_transposed
@@ -148,7 +147,7 @@ def call(code: Code, dtype: DType, stem: str, arguments: Sequence[int | str], wo
     """Write a call of the routine `stem` for a dtype.
 
     Args:
-        arguments: the names of pointers; integers and option letters, to which pointers are passed.
+        arguments: names of pointers, integers and option letters.
         work: the estimated number of instructions that the routine executes.
     """
     name = f"{LETTERS[dtype]}{stem}"
@@ -162,7 +161,7 @@ def call(code: Code, dtype: DType, stem: str, arguments: Sequence[int | str], wo
 
 
 def _pointer(code: Code, x: int | str) -> str:
-    """Return a pointer to an integer or an option letter; return a longer string, which names a pointer, as it is."""
+    """Return a pointer to an integer or an option letter; return the name of a pointer unchanged."""
     if isinstance(x, int):
         return code.constant("i32", str(x))
     return code.constant("i8", str(ord(x))) if len(x) == 1 else x

@@ -1,4 +1,4 @@
-"""Compiled blocks: consecutive steps on small arrays, which are compiled to one function."""
+"""Compiled blocks: consecutive steps on small arrays, compiled to one function."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 __all__ = ["CompiledBlock"]
 
 KIND = "compiled block"
-"""Name of the kind of function in the executor's compile statistics."""
+"""Name of compiled blocks in the executor's compile statistics."""
 MAX_WITH_LOCK = 30_000
-"""Maximum number of instructions of a block that runs without releasing the GIL, for some 10 microseconds."""
+"""Maximum number of instructions, about 10 microseconds, of a block that does not release the GIL."""
 
 
 class CompiledBlock(CompiledFunction):
     """Compiled function of a block's operands.
 
-    The compiled code reads and writes arrays that are contiguous, with their axes in the order that the block gives.
-    An operand with another layout is copied first.
+    Operands and results are contiguous arrays, with their axes in the order `block.axes`. An operand with another
+    layout is copied first.
 
     Args:
         program: the computation of the block.
@@ -83,7 +83,6 @@ class CompiledBlock(CompiledFunction):
         ])  # fmt: skip
 
     def __call__(self, *arrays: Any, into: Sequence[Any] | None = None) -> Any:
-        """Return the results."""
         function = self._function or self.linked(self.work)
         results = [np.empty(shape, dtype) for shape, dtype in self._results]
         if function is not None:
@@ -101,7 +100,6 @@ class CompiledBlock(CompiledFunction):
 def _written(
     program: GraphProgram, axes: Mapping[int, Axes], kernels: Binder, processor: Processor
 ) -> WrittenFunction:
-    """Return the LLVM module of a block."""
     code = processor.code()
     body = Body(code, kernels)
 

@@ -1,4 +1,4 @@
-"""Addresses of functions of SciPy, whose Cython modules export them in capsules."""
+"""Addresses of functions that SciPy's Cython modules export in capsules."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def addresses(module: str, names: Sequence[str]) -> list[int]:
 
 
 def _import(name: str) -> Any:
-    """Import a module, if possible without its package; importing the package `scipy.linalg` takes 20 times as long."""
+    """Import a module without its package, if possible; importing the package `scipy.linalg` takes 20 times as long."""
     spec = extension_spec(name)
     if spec is None or spec.loader is None:
         return import_module(name)

@@ -33,11 +33,11 @@ __all__ = [
 ]
 
 Index: TypeAlias = "int | str"
-"""Index of an element: an integer known at compilation, or the name of an i64 value."""
+"""Index of an element: a Python integer, or the name of an i64 value."""
 Element: TypeAlias = Any
 """Element of an array in registers: a value, or a pair of values for a complex number."""
 MAX_UNROLLED = 4
-"""Maximum number of iterations of a loop, or of a loop nest, that is fully unrolled."""
+"""Maximum number of iterations of a loop or loop nest that is fully unrolled."""
 SUFFIXES = {"double": "f64", "float": "f32", "half": "f16"}
 """Suffixes of the names of LLVM's intrinsics, by float type; for an integer type the suffix is the type."""
 
@@ -65,7 +65,7 @@ def llvm_type(dtype: DType) -> str:
     """Return the LLVM type of an element in a register; for complex numbers, the type of the real part.
 
     Raises:
-        NotCompiledError: the dtype has less than 8 bits, or is an 8-bit float.
+        NotCompiledError: the dtype has fewer than 8 bits, or is an 8-bit float.
     """
     if dtype.is_narrow:
         raise NotCompiledError(f"{dtype} is not compiled")
@@ -80,13 +80,13 @@ def memory_type(dtype: DType) -> str:
 
 
 DEFAULT_VECTOR_LANES = 4
-"""Number of float64 in the widest vectors that LLVM uses if the attribute `prefer-vector-width` is not set."""
+"""Number of float64 in LLVM's widest vectors unless the attribute `prefer-vector-width` is set."""
 CALL_WORK = 16
 """Estimated cost of a call, in instructions."""
 
 
 def intrinsic_suffix(type_: str) -> str:
-    """Return the suffix that the names of LLVM's intrinsics have for a type.
+    """Return the suffix of LLVM's intrinsics for a type.
 
     >>> intrinsic_suffix("double"), intrinsic_suffix(VectorType(4, "i64"))
     ('f64', 'v4i64')
@@ -99,8 +99,8 @@ def intrinsic_suffix(type_: str) -> str:
 class Code:
     """Builder of the current function, and of the module that contains it.
 
-    An index that was computed in a block or in an enclosing block is not computed again. An operand that is not a
-    `Value` is a constant or the name of a value. It has the type of the other operands, or the type that is passed.
+    An index that was computed in the current scope or an enclosing scope is not computed again. An operand that is not
+    a `Value` is a constant or the name of a value. It has the type of the other operands, or the type that is passed.
 
     Attributes:
         region: instructions of the current function.
@@ -108,11 +108,11 @@ class Code:
         vector_functions: definitions and declarations that vectorised loops call.
         work: estimated number of executed instructions, with one iteration of each while loop.
         while_loops: number of while loops.
-        areas: byte offset in scratch memory of each intermediate value. Each one is a `noalias` argument of the function.
+        areas: byte offset in scratch memory of each intermediate value, which is a `noalias` argument of the function.
         largest_call: estimated instructions of the largest call of BLAS or LAPACK.
         frequency: executions of the current block in one call of the function.
         ranges: first value and end of indices with known ranges.
-        is_wide: whether the function has vectors as wide as the processor's.
+        is_wide: whether the function uses the widest vectors of the processor.
         retained: functions of the module that nothing calls before loops are vectorised.
 
     Args:
@@ -141,11 +141,11 @@ class Code:
         self._scopes: list[dict[Any, Any]] = [{}]
         self.work, self.frequency, self.while_loops = 0, 1, 0
         self.is_repeated = self.is_wide = False
-        # The work of each innermost loop, and its number of iterations if that is known.
+        # The work of each innermost loop, and its number of iterations or None.
         self._innermost: list[tuple[int, int | None]] = []
 
     def define(self, name: str, pointers: Sequence[str], numbers: Sequence[str] = ()) -> None:
-        """Add the instructions written so far to the module, as an internal function of pointers and integers."""
+        """Add the current instructions to the module, as an internal function of pointers and integers."""
         width = ""
         if self.lanes > DEFAULT_VECTOR_LANES:
             # For short loops, narrower vectors may leave fewer iterations to scalar code.
@@ -163,7 +163,7 @@ class Code:
         )
 
     def _vector_work(self, lanes: int) -> float:
-        """Return the work of the innermost loops with vectors of this many lanes; remaining iterations are scalar."""
+        """Return the work of the innermost loops with this many lanes; the last iterations are scalar."""
         return sum(
             [
                 work / lanes if count is None else work * (count // lanes + count % lanes) / count
@@ -172,26 +172,25 @@ class Code:
         )
 
     def module(self) -> Module:
-        """Return the module with all functions and constants."""
         functions = {**self.declared, **self.functions}
         return Module(self.globals, functions, self.vector_functions, self.retained)
 
     # ---- instructions ----------------------------------------------------------------------------
 
     def name(self, prefix: str, type_: str = "label") -> Value:
-        """Return a new name, which begins with the prefix, for a value of a type or for a label."""
+        """Return a new name with this prefix, for a value of a type or for a label."""
         self._count += 1
         return Value(f"%{prefix}{self._count}", type_)
 
     def append(self, instruction: Instruction, work: int = 1) -> None:
-        """Append an instruction, and count `work` instructions for it."""
+        """Append an instruction that counts as `work` instructions."""
         self.region.append(instruction)
         self.work += self.frequency * work
 
     def value(
         self, opcode: str, *operands: int | str, type: str = "", flags: str = "", suffix: str = ""
     ) -> Value:
-        """Write an instruction and return its result.
+        """Write an instruction, and return its result.
 
         Args:
             type: the type of the result or of the accessed memory, if the operands do not determine it.
@@ -202,15 +201,13 @@ class Code:
         return result
 
     def icmp(self, predicate: str, x: int | str, y: int | str, type: str = "i64") -> Value:
-        """Write a comparison of integers, and return its result."""
         return self.value("icmp", *typed((x, y), type), flags=predicate)
 
     def fcmp(self, predicate: str, x: str, y: str) -> Value:
-        """Write a comparison of floats, and return its result."""
         return self.value("fcmp", x, y, flags=predicate)
 
     def cast(self, opcode: str, x: int | str, type: str, old: str = "i64") -> Value:
-        """Write a conversion of x to a type, and return the result; `old` is the type of an x without a type."""
+        """Write a conversion of x to a type, and return the result; `old` is the type of x if x is no `Value`."""
         return self.value(opcode, *typed((x,), old), type=type)
 
     def select(self, condition: str, x: int | str, y: int | str, type: str = "i64") -> Value:
@@ -218,16 +215,16 @@ class Code:
         return self.value("select", *typed((condition,), "i1"), *typed((x, y), type))
 
     def gep(self, type: str, pointer: str, offset: Index, flags: str = "") -> Value:
-        """Write the computation of the address `offset` elements of a type after a pointer, and return it."""
+        """Return the address `offset` elements of a type after a pointer."""
         address = *typed((pointer,), "ptr"), *typed((offset,), "i64")
         return self.value("getelementptr", *address, type=type, flags=flags)
 
     def load_value(self, type: str, pointer: str, suffix: str = "") -> Value:
-        """Write a load of a value of an LLVM type, and return the value."""
+        """Write a load of a value, and return the value."""
         return self.value("load", *typed((pointer,), "ptr"), type=type, suffix=suffix)
 
     def store_value(self, x: int | str, pointer: str, type: str = "i64", suffix: str = "") -> None:
-        """Write a store of x; `type` is the type of an x without a type."""
+        """Write a store of x; `type` is the type of x if x is no `Value`."""
         operands = *typed((x,), type), *typed((pointer,), "ptr")
         self.append(Instruction("store", operands, suffix=suffix))
 
@@ -254,42 +251,38 @@ class Code:
         return result
 
     def call_void(self, function: str, pointers: Sequence[str]) -> None:
-        """Write a call of a function that takes pointers and returns nothing."""
+        """Write a call of a void function of pointers."""
         operands = Value(f"@{function}", "ptr"), *typed(pointers, "ptr")
         self.append(Instruction("call", operands, type="void"), CALL_WORK)
 
     def intrinsic(self, name: str, x: int | str, *others: int | str, type: str = "i64") -> Value:
-        """Write a call of an LLVM intrinsic whose first operand and result have one type, and return the result."""
+        """Write a call of an LLVM intrinsic whose result has the type of x, and return the result."""
         operands = typed((x, *others), type)
         kind = operands[0].type
         return self.call(f"llvm.{name}.{intrinsic_suffix(kind)}", kind, operands)
 
     def insert(self, vector: Value, x: Value, lane: int) -> Value:
-        """Write the replacement of one lane of a vector by x, and return the new vector."""
         return self.value("insertelement", vector, x, Value(lane, "i64"))
 
     def extract(self, vector: Value, lane: int) -> Value:
-        """Write the extraction of one lane of a vector, and return its value."""
         return self.value("extractelement", vector, Value(lane, "i64"))
 
     def shuffle(self, x: Value, y: str, lanes: Sequence[int]) -> Value:
-        """Write the vector of these lanes of x and y, and return it; the lanes of y are numbered after those of x."""
+        """Return the vector of these lanes of x and y; the lanes of y are numbered after the lanes of x."""
         numbers = ", ".join([f"i32 {lane}" for lane in lanes])
         mask = f"<{numbers}>" if any(lanes) else "zeroinitializer"
         return self.value("shufflevector", x, y, Value(mask, VectorType(len(lanes), "i32")))
 
     def ret(self, x: int | str, type: str = "i64") -> None:
-        """Write a return of x from the function."""
         self.append(Instruction("ret", typed((x,), type)))
 
     def br(self, *labels: str, condition: str = "") -> None:
-        """Write a jump to a label, or with a condition to the first of two labels if it is true, else to the second."""
+        """Write a branch to a label, or, with a condition, to the first label if it is true, else to the second."""
         self.append(
             Instruction("br", typed((condition,), "i1") if condition else (), labels=labels)
         )
 
     def label(self, name: str) -> None:
-        """Begin a basic block with this label."""
         self.region.append(Instruction("label", labels=(name,)))
         self.block = name
 
@@ -300,7 +293,7 @@ class Code:
         return node
 
     def once(self, key: Any, compute: Callable[[], Any]) -> Any:
-        """Return the value of a key in this scope or in an enclosing one; if there is none, compute and store it."""
+        """Return the value of a key in this scope or an enclosing scope; if there is none, compute and store it."""
         for values in reversed(self._scopes):
             if key in values:
                 return values[key]
@@ -310,13 +303,13 @@ class Code:
 
     @contextmanager
     def scope(self) -> Generator[None]:
-        """Return a context manager; values that `once` stores inside are forgotten at its end."""
+        """Open a scope for `once` during a `with` statement."""
         self._scopes.append({})
         yield
         self._scopes.pop()
 
     def invalidate(self) -> None:
-        """Forget all values that `once` has stored, because the memory that they were read from may have changed."""
+        """Forget all values of `once`, because the memory from which they were loaded may have changed."""
         for values in self._scopes:
             values.clear()
 
@@ -338,7 +331,7 @@ class Code:
 
     @contextmanager
     def times(self, count: int) -> Generator[None]:
-        """Return a context manager; instructions written inside are counted `count` times."""
+        """Count instructions that are written during a `with` statement `count` times."""
         outside, self.frequency = self.frequency, self.frequency * count
         yield
         self.frequency = outside
@@ -384,9 +377,9 @@ class Code:
 
     @contextmanager
     def repeated(self) -> Generator[None]:
-        """Return a context manager, for the body of a loop of the program; LLVM unrolls short loops written inside.
+        """Let LLVM unroll short loops during a `with` statement, which writes the body of a loop of the program.
 
-        In such a body, the latency of short loops takes most of the time.
+        In the body, the latency of short loops takes most of the time.
         """
         outside, self.is_repeated = self.is_repeated, True
         yield
@@ -418,7 +411,7 @@ class Code:
     def branch(
         self, condition: str, on_true: Callable[[], None], on_false: Callable[[], None]
     ) -> None:
-        """Write a branch to the instructions of one function if the condition is true, else to those of the other."""
+        """Write a conditional; `on_true` and `on_false` write its branches."""
         yes, no, end = (self.name(each) for each in ("yes", "no", "end"))
         self.br(yes, no, condition=condition)
         for name, body in ((yes, on_true), (no, on_false)):
@@ -429,7 +422,7 @@ class Code:
         self.label(end)
 
     def return_if(self, condition: str, result: int) -> None:
-        """Write a return of a constant from the function, which is executed if a condition is true."""
+        """Write a return of a constant if a condition is true."""
         leave, stay = self.name("leave"), self.name("stay")
         self.br(leave, stay, condition=condition)
         self.label(leave)
@@ -439,7 +432,6 @@ class Code:
     # ---- index arithmetic ------------------------------------------------------------------------
 
     def add(self, a: Index, b: Index) -> Index:
-        """Return the sum of two indices."""
         if isinstance(a, int) and isinstance(b, int):
             return a + b
         if a == 0 or b == 0:
@@ -451,7 +443,7 @@ class Code:
         return total
 
     def range_of(self, a: Index) -> tuple[int, int]:
-        """Return the first value of an index and the end of its values; its range must be known."""
+        """Return the first value and the end of an index with a known range."""
         return (a, a + 1) if isinstance(a, int) else self.ranges[a]
 
     def scaled(self, a: Index, factor: int) -> Index:
@@ -477,7 +469,7 @@ class Code:
         return quotient, rest
 
     def unravel_index(self, number: Index, shape: Sequence[int]) -> tuple[Index, ...]:
-        """Return the index along each axis of the element with a row-major linear index."""
+        """Return the index along each axis for a row-major linear index."""
         index: list[Index] = []
         for n in reversed(shape[1:]):
             number, i = self.divmod(number, n)
@@ -485,7 +477,7 @@ class Code:
         return (*([number] if shape else []), *reversed(index))
 
     def ravel_index(self, index: Sequence[Index], shape: Sequence[int]) -> Index:
-        """Return the row-major linear index of the element with an index along each axis."""
+        """Return the row-major linear index for an index along each axis."""
         offset: Index = 0
         for i, n in zip(index, shape, strict=True):
             offset = self.add(self.scaled(offset, n), 0 if n == 1 else i)
@@ -507,7 +499,7 @@ class Code:
         return self.load_value(memory_type(dtype), self.address(pointer, offset, dtype))
 
     def address(self, pointer: str, offset: Index, dtype: DType) -> Value:
-        """Return the address of a real number at an offset from a pointer; a complex number counts as two."""
+        """Return the address at an offset in real numbers from a pointer; a complex number counts as two."""
         if offset == 0:
             return Value(pointer, "ptr")
         return self.gep(memory_type(dtype), pointer, offset, "inbounds")
@@ -530,7 +522,7 @@ class Code:
     # ---- float16 and bfloat16 ----------------------------------------------------------------------
 
     def rounded(self, value: Element, dtype: DType) -> Element:
-        """Return the value rounded to float16 or bfloat16; for any other dtype, return it unchanged."""
+        """Return the value rounded to float16 or bfloat16; unchanged for any other dtype."""
         return self._widened(self._narrowed(value, dtype), dtype) if dtype in HALF_DTYPES else value
 
     def bits(self, value: Value, dtype: DType) -> Value:
@@ -538,7 +530,7 @@ class Code:
         return self.cast("bitcast", value, f"i{8 * dtype.itemsize}") if dtype.is_inexact else value
 
     def from_bits(self, bits: Value, dtype: DType) -> Value:
-        """Return the number of a dtype that has these bits; it inverts `bits`."""
+        """Return the number of a dtype that has these bits."""
         return self.cast("bitcast", bits, llvm_type(dtype)) if dtype.is_inexact else bits
 
     def _widened(self, bits: Value, dtype: DType) -> Value:
@@ -568,9 +560,8 @@ class Code:
         op, cast = self.value, self.cast
         if self.converts_halves:
             return cast("fpext", cast("bitcast", bits, "half"), "float")
-        # The exponent biases of float32 and float16 differ by 112. So the shifted bits are read as a float32, and the
-        # number is multiplied by 2^112.
-        # This also converts subnormal numbers.
+        # The exponent biases of float32 and float16 differ by 112. Therefore the shifted bits are read as a float32,
+        # which is multiplied by 2^112, also for subnormal numbers.
         wide = cast("zext", bits, "i32")
         magnitude = op("and", wide, 0x7FFF)
         small = cast("bitcast", op("shl", magnitude, 13), "float")
@@ -589,7 +580,7 @@ class Code:
         bits = cast("bitcast", number, "i32")
         sign = op("and", bits, -0x80000000)
         magnitude = op("xor", bits, sign)
-        # In [0.5, 1), the distance of consecutive float32 is that of consecutive subnormal float16. Therefore the
+        # Consecutive float32 in [0.5, 1) have the same distance as consecutive subnormal float16. Therefore the
         # addition of 0.5 rounds a small number to a subnormal float16.
         shifted = op("fadd", cast("bitcast", magnitude, "float"), "0.5")
         small = op("sub", cast("bitcast", shifted, "i32"), 0x3F000000)
@@ -605,7 +596,7 @@ class Code:
 
 
 def typed(operands: Sequence[int | str], type_: str) -> tuple[Value, ...]:
-    """Return the operands as values; a constant or name gets the type of the first value, or `type_` without one."""
+    """Return the operands as values; a constant or name gets the type of the first value, or else `type_`."""
     values = [x for x in operands if isinstance(x, Value)]
     if len(values) == len(operands):
         return tuple(values)
@@ -614,7 +605,7 @@ def typed(operands: Sequence[int | str], type_: str) -> tuple[Value, ...]:
 
 
 def typed_arguments(pointers: Sequence[str], numbers: Sequence[str]) -> tuple[Value, ...]:
-    """Return the arguments of a function that takes pointers and then integers, as values with types."""
+    """Return the pointer and integer arguments of a function as typed values."""
     return (*[Value(x, "ptr") for x in pointers], *[Value(x, "i64") for x in numbers])
 
 
@@ -628,6 +619,6 @@ def literal(value: Any, dtype: DType) -> Element:
         return Value("true" if value else "false", kind)
     if not dtype.is_inexact:
         return Value(int(value), kind)
-    # In LLVM's text, a float constant and a double constant are the bits of a double.
+    # In LLVM text, both float and double constants are the bits of a double.
     bits = struct.unpack("<Q", struct.pack("<d", float(value)))[0]
     return Value(f"0x{bits:016X}", kind)

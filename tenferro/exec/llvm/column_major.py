@@ -44,12 +44,11 @@ def call_each(
     """Write a call of a routine for each matrix of a batch.
 
     Args:
-        matrices: the batch of matrices.
-        arguments: integers, option letters, pointers, and memory of which each call gets an equal part; the last one is
-            the status if there are results.
+        arguments: integers, option letters, pointers, and memory of which each call gets an equal share. If there are
+            results, the last argument is the status.
         work: estimated number of instructions of a call.
-        results: memory that is NaN for matrices for which the status is not 0.
-        needs_finite: whether results are NaN for matrices that are not finite, without a call.
+        results: memory in which the result of a matrix becomes NaN if its status is not 0.
+        needs_finite: whether the routine is not called for a matrix that is not finite, whose result becomes NaN.
     """
     code, dtype = body.code, matrices.spec.dtype
     count = prod(matrices.spec.shape[:-2])
@@ -73,7 +72,7 @@ def call_each(
 
 
 def _part(code: Code, memory: Memory, number: Index, count: int) -> str:
-    """Return the pointer to one of `count` equal parts of memory."""
+    """Return the pointer to one of `count` equal shares of memory."""
     reals = 2 if memory.spec.dtype.is_complex else 1
     offset = code.scaled(number, memory.spec.size // count * reals)
     return code.address(memory.pointer, offset, memory.spec.dtype)
@@ -92,7 +91,7 @@ def hermitian_part(body: Body, a: Tensor, index: tuple[Index, ...]) -> Element:
 
 
 def from_column_major(body: Body, memory: Memory, y: TensorSpec) -> Tensor:
-    """Return a tensor of type y that reads column-major matrices, which may be larger than those of y."""
+    """Return a tensor of type y that reads column-major matrices, which may have more rows or columns than y."""
     *batch, _, _ = y.shape
 
     def element(index: tuple[Index, ...]) -> Element:
@@ -106,7 +105,7 @@ def from_column_major(body: Body, memory: Memory, y: TensorSpec) -> Tensor:
 
 
 def _is_finite(code: Code, matrices: Memory, number: Index) -> str:
-    """Write whether all elements of a matrix are finite: the sum of 0 x is 0 then, else NaN."""
+    """Write whether all elements x of a matrix are finite, that is, whether the sum of 0 x is not NaN."""
     dtype = matrices.spec.dtype
     zero = literal(0, dtype.real)
     count = prod(matrices.spec.shape[:-2])
@@ -123,13 +122,7 @@ def _is_finite(code: Code, matrices: Memory, number: Index) -> str:
 def _fill_if_failed(
     code: Code, info: str, memories: Sequence[Memory], number: Index, count: int
 ) -> None:
-    """Write code that sets the results of one matrix of a batch to NaN if the status of its LAPACK call is not 0.
-
-    Args:
-        info: the pointer to the status.
-        memories: the results of the batch.
-        number, count: the number of the matrix, and the number of matrices.
-    """
+    """Write code that sets the results of matrix `number` of `count` to NaN if the status `info` is not 0."""
 
     def fill() -> None:
         for memory in memories:

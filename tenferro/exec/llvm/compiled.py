@@ -27,19 +27,19 @@ __all__ = [
 ]
 
 MAX_UNPOOLED_BYTES = 1 << 16
-"""Maximum size in bytes of scratch memory that each call allocates; larger scratch memory is borrowed from the pool."""
+"""Maximum size in bytes of scratch memory that each call allocates; the pool provides larger scratch memory."""
 MIN_THREADED_WORK = 400_000
 """Minimum number of instructions of the largest call of BLAS or LAPACK for which OpenBLAS may use several threads."""
 EMPTY_SCRATCH = np.empty(0, np.uint8)
 Interpreted: TypeAlias = Callable[[], Callable[..., Any]]
-"""Function without arguments that returns a function of operands, by which the interpreter computes the results."""
+"""Function without arguments that returns the interpreter's function of operands."""
 
 
 class WrittenFunction(NamedTuple):
     """LLVM module of a loop, a strip of a loop, or a block.
 
     Attributes:
-        module: the module of a function of operands, results, large constants and scratch memory; for a strip, also of
+        module: the module. Its function takes operands, results, large constants, scratch memory, and for a strip also
             integers.
         constants: the arrays of the large constants.
         scratch: the size of the scratch memory, in bytes.
@@ -62,7 +62,7 @@ def written_function(
     releases: bool = True,
     calls: int = 1,
 ) -> WrittenFunction:
-    """Define the function whose instructions have been written, and return its module.
+    """Define the function that consists of the current instructions, and return its module.
 
     Args:
         pointers: the names of the pointers to operands and results.
@@ -79,7 +79,7 @@ def written_function(
 
 
 def as_contiguous(x: Any) -> Any:
-    """Return x as a row-major, aligned `np.ndarray`, not an instance of a subclass; it is copied only if necessary."""
+    """Return x as a row-major, aligned `np.ndarray`, not an instance of a subclass; copy it only if necessary."""
     return np.require(x, requirements=("C", "A", "E"))
 
 
@@ -107,8 +107,7 @@ class CompiledFunction(LinkedFunction):
     """Machine code as a function of its operands, which allocates its results.
 
     Args:
-        kind: name of its attempts in the log.
-        written: the module.
+        kind: name in the executor's compile statistics.
         outputs: types of the results.
         carried: operands whose values initialise the first results, such as a loop's carry.
         interpreted: returns the interpreter's function, which runs if LLVM fails.
@@ -135,7 +134,7 @@ class CompiledFunction(LinkedFunction):
         self._interpreted = interpreted
         self._first, self._last = carried.start, carried.stop
         self._fallback: Callable[..., Any] | None = None
-        # Idle threads of OpenBLAS would spin until the next iteration.
+        # Between iterations, idle threads of OpenBLAS would spin.
         threads = resources.workers.count
         self.blas_threads = threads if written.largest_call >= MIN_THREADED_WORK else 1
         self._sets_threads = (
@@ -161,7 +160,6 @@ class CompiledFunction(LinkedFunction):
         return results[0] if len(results) == 1 else tuple(results)
 
     def _run(self, function: Callable[..., int | None], operands: Sequence[Any]) -> None:
-        """Run a function with scratch memory."""
         size = self.scratch_bytes
         if self._allocates_scratch:
             scratch = np.empty(size, np.uint8) if size else EMPTY_SCRATCH
@@ -172,14 +170,14 @@ class CompiledFunction(LinkedFunction):
                 self._run_in(scratch, function, operands)
 
     def _run_in(self, scratch: Any, function: Callable[..., int | None], operands: Any) -> None:
-        """Run the function in this scratch memory; if it refuses an operand's layout, run it with copies."""
+        """Run the function with this scratch memory; if it returns None because of an operand's layout, pass copies."""
         last = *self._constants, scratch
         if function(*operands, *last) is None:
             status = function(*map(as_contiguous, operands), *last)
             assert status is not None
 
     def _run_strips(self, function: Callable[..., int | None], operands: Sequence[Any]) -> None:
-        """Run a function strip by strip on the executor's threads, until one raises."""
+        """Run a function strip by strip on the executor's threads, until a strip raises an exception."""
         operands, stop = [*map(as_contiguous, operands), *self._constants], threading.Event()
 
         def run(first: int, last: int) -> None:
@@ -197,7 +195,7 @@ class CompiledFunction(LinkedFunction):
         self.workers.parallel_for(run, len(self.starts))
 
     def _interpret(self, arrays: Sequence[Any], results: Sequence[Any]) -> Any:
-        """Run the interpreter's function, copy its results to arrays and return these."""
+        """Run the interpreter's function, and return its results in the arrays `results`."""
         if self._fallback is None:
             self._fallback = self._interpreted()
         values = self._fallback(*arrays)

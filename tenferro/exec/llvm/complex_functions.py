@@ -1,4 +1,4 @@
-"""Functions of complex numbers, computed by functions of their real and imaginary parts."""
+"""Functions of complex numbers, written with functions of real numbers."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ SCALING = {
     DType.F32: (64.0, 32.0, float.fromhex("0x1.1f43fcp+46")),
     DType.F64: (640.0, 64.0, float.fromhex("0x1.425982cf597cdp+92")),
 }
-"""Constants, by dtype, for arguments a + bi for which e^a overflows but e^a cos b or e^a sin b does not.
+"""Threshold t, shift s and factor e^s, by dtype: if a > t, e^a cos b is computed as e^(a - s) cos b e^s.
 
-They are a threshold, a number s that is subtracted from each a above it, and e^s, by which the products are multiplied.
+For large a, e^a may overflow although e^a cos b or e^a sin b does not.
 """
 
 

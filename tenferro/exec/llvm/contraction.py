@@ -1,4 +1,4 @@
-"""LLVM lowerings of the contraction ops: a small product is written as loops, and a larger one as BLAS calls."""
+"""LLVM lowerings of the contraction ops: small products are written as loops, and larger products as BLAS calls."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ from tenferro.types import TensorSpec
 __all__ = ["ROWS"]
 
 MAX_LOOP_MULTIPLICATIONS = 1 << 12
-"""Maximum number of multiplications for which a product of matrices is written as loops; BLAS is faster for more."""
+"""Maximum number of multiplications of a matrix product that is written as loops; BLAS is faster for more."""
 MAX_NARROW_MULTIPLICATIONS = 1 << 14
-"""Maximum number of multiplications for which a narrow product is written as loops; it reads the larger matrix once."""
+"""Maximum number of multiplications of a narrow product that is written as loops."""
 MAX_NARROW_EXTENT = 4
 """Maximum number of rows or columns of a narrow product."""
 UNROLLED_TERMS = 8
 """Number of terms that are added between a load and a store of the partial sum."""
 MAX_CONVOLUTION_MULTIPLICATIONS = 3 << 17
-"""Break-even of convolutions against the interpreter's kernel."""
+"""Maximum number of multiplications of a compiled convolution; the interpreter's kernel is faster for more."""
 
 
 def dot_general(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
-    """Write a DotGeneral: by BLAS if it is large, else as sums of rows if rows are long, else as dot products."""
+    """Write a DotGeneral as BLAS calls if it is large, else as sums of rows if rows are long, else as dot products."""
     (lhs, rhs), (y,), code = operands, types, body.code
     if y.dtype is not lhs.spec.dtype:
         raise NotCompiledError(f"DotGeneral: {lhs.spec} with {rhs.spec} to {y} is not compiled")
@@ -61,7 +61,7 @@ def dot_general(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors
     size = y.size * prod(terms)
     is_narrow = min(free) <= MAX_NARROW_EXTENT
     most = MAX_NARROW_MULTIPLICATIONS if is_narrow else MAX_LOOP_MULTIPLICATIONS
-    # Products of one term are written here, because BLAS multiplies by 1 + 0i, and an infinity times that is NaN.
+    # BLAS is not called for one term, because it multiplies by 1 + 0i, and an infinity times 1 + 0i is NaN.
     is_for_blas = prod(terms) > 1 and (size > most or y.dtype.is_complex)
     if size and y.dtype in blas.LETTERS and is_for_blas:
         return [body.stored(_products(body, op, lhs, rhs, y))]
@@ -93,7 +93,7 @@ def dot_general(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors
 
 
 def _products(body: Body, op: Any, lhs: Tensor, rhs: Tensor, y: TensorSpec) -> Memory:
-    """Write products of matrices, with tiles in registers if that is faster than BLAS."""
+    """Write products of matrices, with tiles in registers if tiles are faster than BLAS."""
     code, batch = body.code, prod([lhs.spec.shape[axis] for axis in op.lhs_batch])
     terms = prod([lhs.spec.shape[axis] for axis in op.lhs_contracting])
     rows, columns = (x.spec.size // (batch * terms) for x in (lhs, rhs))
@@ -129,8 +129,8 @@ def _sum_rows(
     """Write each row of y as a sum of rows, a few terms per pass over the row, along which LLVM vectorises.
 
     Args:
-        extents: the extents of the axes that are summed over.
-        term: the function from the index of an element and that of a term to the term.
+        extents: the extents of the summed axes.
+        term: the function from the index of an element and the index of a term to the term.
     """
     code, memory = body.code, body.result(y)
     count, (*outer, width) = prod(extents), y.shape
@@ -184,7 +184,7 @@ def convolution(body: Body, op: co.Convolution, operands: Tensors, types: Specs)
 
 
 def _padded(body: Body, op: co.Convolution, x: Tensor) -> Tensor:
-    """Return the input, padded and dilated with zeros."""
+    """Return the input with padding and dilation."""
     low, high, interior = ([0] * x.spec.rank for _ in range(3))
     pairs = zip(op.input_spatial, op.padding, op.lhs_dilation, strict=True)
     for axis, (before, after), dilation in pairs:
@@ -214,7 +214,7 @@ def _taps(body: Body, op: co.Convolution, kernel: Tensor) -> Tensor:
 
 
 def convolution_refusal(op: co.Convolution, operands: Specs) -> str:
-    """Return why a convolution is not compiled: it is large, or rare in loops."""
+    """Return why a convolution is not compiled, or an empty string."""
     x, kernel = operands
     if x.dtype.is_complex or op.batch_group_count > 1:
         return "convolutions of complex numbers and of groups of a batch are not compiled"

@@ -42,9 +42,9 @@ from tenferro.types import TensorSpec
 __all__ = ["COMPILED", "ROWS", "Emitter", "row_of_program"]
 
 MAX_CHAIN = 32
-"""Maximum number of ops in a chain of fused ops; the result of the next op is written to memory."""
+"""Maximum number of ops in a chain of fused ops."""
 MAX_NESTING = 16
-"""Maximum depth to which loops and conditionals are nested in compiled code."""
+"""Maximum nesting depth of loops and conditionals."""
 
 
 class Emitter:
@@ -70,10 +70,10 @@ class Emitter:
                 instruction reads the previous contents.
 
         Raises:
-            NotCompiledError: an op is not compiled; the error contains the user's line.
+            NotCompiledError: an op is not compiled; the error names the user's line.
             UnsupportedError: an extension has no runtime.
         """
-        # An input that nothing reads does not keep its memory from being overwritten.
+        # The memory of an input that nothing reads may be overwritten.
         read = {slot for step in program.instructions for slot in step.inputs}
         pairs = zip(program.input_slots, inputs, strict=True)
         values = {slot: x for slot, x in pairs if slot in read or slot in program.output_slots}
@@ -148,9 +148,9 @@ class Emitter:
     def _set_target(
         self, target: Memory, values: dict[int, Tensor], operands: list[Tensor], last_used: set[int]
     ) -> None:
-        """Let the op write its result to `target` if nothing else reads it later.
+        """Let the op write its result to `target` if no other value is read from there later.
 
-        Operands that the op reads from `target` are copied first. If one of them is large, the op writes elsewhere.
+        Operands that are read from `target` are copied first; if one of them is large, the op writes to new memory.
         """
         body = self.body
         if any([slot not in last_used and target in x.reads for slot, x in values.items()]):
@@ -164,9 +164,9 @@ class Emitter:
     def _reuse_operand(
         self, step: Any, values: dict[int, Tensor], operands: list[Tensor], last_used: set[int]
     ) -> None:
-        """Let the op update its first operand in place if this is the operand's last use.
+        """Let the op update its first operand in place at the operand's last use.
 
-        Other values that read the same memory are copied first.
+        Other values that are read from the same memory are copied first.
         """
         body, slot = self.body, step.inputs[0]
         memory = operands[0].memory
@@ -187,7 +187,7 @@ class Emitter:
     ) -> list[Tensor]:
         """Write the body of a loop or a branch, and return its outputs.
 
-        Its ops may update in place only the carry, whose memory is `memories`, and values that the body computes.
+        Ops may update in place only the carry, which is in `memories`, and values that the body computes.
         """
         outer, self.body.writable = self.body.writable, set(memories)
         outputs = self.emit(program, inputs, memories)
@@ -212,7 +212,7 @@ class Emitter:
         Args:
             outputs: the next carry.
             memories: the memory of the carry.
-            stacked: the outputs that are not part of the carry, with functions that write stores of their elements.
+            stacked: the other outputs, with functions that write stores of their elements.
         """
         body = self.body
         pairs = [
@@ -255,7 +255,6 @@ class Emitter:
         xs: Sequence[Tensor],
         stacks: Sequence[Memory],
     ) -> None:
-        """Write the loop of a scan."""
         body, code, count = self.body, self.body.code, len(memories)
 
         def slice_of(x: Tensor, t: Index) -> Tensor:
@@ -296,7 +295,6 @@ class Emitter:
         return [body.stored(memory) for memory in (*memories, *stacks)]
 
     def repeat(self, op: While, consts: Sequence[Tensor], memories: Sequence[Memory]) -> None:
-        """Write the loop of a while loop."""
         read, code = self.body.read, self.body.code
 
         def condition() -> str:
@@ -327,10 +325,10 @@ class Emitter:
         chosen = body.at(index)
 
         def branch(first: int, last: int) -> None:
-            """Write a binary search for the branch, among those from `first` to `last`.
+            """Write a binary search for the branch, from `first` to `last`.
 
-            Indices are compared as unsigned integers. Therefore a negative index chooses the last branch, as an index
-            that is too large does.
+            Indices are compared as unsigned integers, so a negative index chooses the last branch, as a too large
+            index does.
             """
             if first == last:
                 write(first)
@@ -350,7 +348,7 @@ class Emitter:
 
 
 def row_of_program(program: GraphProgram) -> Row:
-    """Return the row of an op whose lowering writes the instructions of a program."""
+    """Return the lowering that writes the instructions of a program."""
 
     def write(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
         return Emitter(body).emit(program, operands)
@@ -359,9 +357,9 @@ def row_of_program(program: GraphProgram) -> Row:
 
 
 def _materialised_slots(program: GraphProgram) -> set[int]:
-    """Return the slots whose values are written to memory, so that no element is computed more than once.
+    """Return the slots whose values are written to memory, because elements would be computed more than once.
 
-    Their elements are read by several ops, or more than once by one op, or by an op that reads operands in memory.
+    Several ops read these elements, or an op reads them more than once, or an op requires its operands in memory.
     """
     readers: dict[int, list[tuple[int, int]]] = {}
     for number, step in enumerate(program.instructions):

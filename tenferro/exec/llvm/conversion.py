@@ -23,7 +23,7 @@ def instruction_kind(dtype: DType) -> str:
 
 
 def convert(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """Write a conversion to `op.to`. A float is truncated to an integer, which saturates; NaN becomes 0."""
+    """Write a conversion to `op.to`; from floats to integers, it truncates and saturates, and NaN becomes 0."""
     (x,), to = xs, op.to
     old, new = llvm_type(dtype), llvm_type(to)
     if dtype is to:
@@ -57,10 +57,7 @@ def convert(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element
 
 
 def _convert_complex(code: Code, op: Any, dtype: DType, x: Element) -> Element:
-    """Write the conversion of a complex number: of both parts to a complex dtype, or of the real part to a real dtype.
-
-    As a bool, the number is true if one of its parts is not 0.
-    """
+    """Write the conversion of a complex number x: to a real dtype from its real part, and to bool as x != 0."""
     to = op.to
     if to.is_complex:
         return tuple([convert(code, Convert(to.real), dtype.real, [part]) for part in x])
@@ -71,10 +68,7 @@ def _convert_complex(code: Code, op: Any, dtype: DType, x: Element) -> Element:
 
 
 def _round_to_odd(code: Code, x: str) -> str:
-    """Write the float32 that a float64 is rounded to by rounding to odd.
-
-    If it is then rounded to float16, the result is the same as if the float64 were rounded to float16 directly.
-    """
+    """Write a float64 rounded to odd in float32; rounding it to float16 has the result of a single rounding."""
     near = code.cast("fptrunc", x, "float")
     back = code.cast("fpext", near, "double")
     bits = code.cast("bitcast", near, "i32")
@@ -87,14 +81,14 @@ def _round_to_odd(code: Code, x: str) -> str:
 
 
 def bitcast(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """Write the number of another dtype that has the same bits."""
+    """Write the number of dtype `op.to` with the bits of x."""
     return code.from_bits(code.bits(xs[0], dtype), op.to)
 
 
 def bitcast_refusal(op: Any, operands: Specs) -> str:
     """Return why a BitcastConvert is not compiled, or an empty string.
 
-    It is not compiled if the widths of the dtypes differ, or for dtypes whose elements have other bits in registers.
+    Not compiled are dtypes of different widths, and dtypes whose elements have other bits in registers.
     """
     old, new = operands[0].dtype, op.to
     if old.itemsize != new.itemsize:

@@ -1,4 +1,4 @@
-"""Rows of the dynamic ops, none of which is compiled."""
+"""LLVM lowerings of the dynamic ops, none of which is compiled."""
 
 from tenferro.exec.llvm.rows import Rows, not_compiled
 from tenferro.ops.dynamic import DynamicTruncate, PadToMatch

@@ -1,4 +1,4 @@
-"""LLVM lowerings of the elementwise ops; results have the bits of NumPy's, because no operation is contracted."""
+"""LLVM lowerings of the elementwise ops; results have NumPy's bits, because no operations are contracted."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from tenferro.types import DType
 __all__ = ["ROWS", "Scalar", "elementwise", "maximum", "minimum", "select", "subtract"]
 
 Scalar = Callable[[Code, Any, DType, Sequence[Element]], Element]
-"""Function `scalar(code, op, dtype, elements)` that writes an op on elements, and returns the element of the result.
+"""Function `scalar(code, op, dtype, elements)` that writes an op on elements, and returns the result's element.
 
 `dtype` is the dtype of the first operand.
 """
 
 
 def elementwise(scalar: Scalar, rounds: bool = False, floats_only: bool = False) -> Row:
-    """Return the row of an elementwise op that `scalar` writes for one element.
+    """Return the lowering of an elementwise op that `scalar` writes for one element.
 
     Args:
-        rounds: whether results of dtype float16 and bfloat16 have to be rounded; they are computed in float32.
+        rounds: whether float16 and bfloat16 results, which are computed in float32, have to be rounded.
         floats_only: whether the op is compiled for floats only, although it accepts other dtypes.
     """
 
@@ -49,7 +49,7 @@ def elementwise(scalar: Scalar, rounds: bool = False, floats_only: bool = False)
 
 
 def instruction(float_: str, integer: str) -> Scalar:
-    """Return a function that writes one LLVM instruction for x and y, or one for each part of complex numbers.
+    """Return a function that writes an LLVM instruction for x and y, or for each part of complex x and y.
 
     Args:
         float_, integer: the opcodes for floats and for integers.
@@ -65,7 +65,7 @@ def instruction(float_: str, integer: str) -> Scalar:
 
 
 def add(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """Write x + y, which for bools is `or`."""
+    """Write x + y, for bools x or y."""
     if dtype.is_bool:
         return code.value("or", xs[0], xs[1])
     return instruction("fadd", "add")(code, op, dtype, xs)
@@ -75,7 +75,7 @@ subtract = instruction("fsub", "sub")
 
 
 def multiply(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """Write x y, which for bools is `and`; for complex numbers it is (ac - bd) + (ad + bc)i, with rounded products."""
+    """Write x y, for bools x and y, for complex numbers (ac - bd) + (ad + bc)i with rounded products."""
     if dtype.is_bool:
         return code.value("and", xs[0], xs[1])
     if not dtype.is_complex:
@@ -86,7 +86,7 @@ def multiply(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Elemen
 
 
 def divide(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """Write x / y. For integers, the quotient is truncated, and x / 0 has all bits set."""
+    """Write x / y; an integer quotient is truncated, and all bits of x / 0 are set."""
     kind, (x, y) = instruction_kind(dtype), xs
     if kind == "complex":
         return _divide_complex(code, dtype, x, y)
@@ -96,7 +96,7 @@ def divide(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
 
 
 def _divide_complex(code: Code, dtype: DType, x: Element, y: Element) -> Element:
-    """Write a complex quotient by Smith's algorithm, as in NumPy; all zero divisors are treated as positive zeros.
+    """Write a complex quotient by Smith's algorithm, as in NumPy; zero divisors are treated as positive zeros.
 
     Source: Smith, Algorithm 116: complex division, CACM 5 (1962).
     """
@@ -108,7 +108,7 @@ def _divide_complex(code: Code, dtype: DType, x: Element, y: Element) -> Element
     larger, smaller = select(is_first, c, d), select(is_first, d, c)
     ratio = arithmetic("fdiv", smaller, larger)
     scale = arithmetic("fdiv", one, arithmetic("fadd", larger, arithmetic("fmul", smaller, ratio)))
-    # The parts are (a + b r, b - a r) if |c| >= |d|, else (a r + b, b r - a); r is the ratio of smaller to larger part.
+    # For |c| >= |d|, the quotient is (a + b r, b - a r) times `scale`, else (a r + b, b r - a) times `scale`.
     near, far = select(is_first, a, b), select(is_first, b, a)
     real = arithmetic("fadd", near, arithmetic("fmul", far, ratio))
     product = arithmetic("fmul", near, ratio)
@@ -124,7 +124,7 @@ def _divide_complex(code: Code, dtype: DType, x: Element, y: Element) -> Element
 
 
 def remainder(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """Write the remainder of truncated division, which is C's fmod for floats; for integers, x rem 0 is x."""
+    """Write the remainder of truncated division, for floats C's fmod; for integers, x rem 0 is x."""
     kind, (x, y) = instruction_kind(dtype), xs
     if kind == "float":
         return code.value("frem", x, y)
@@ -134,10 +134,9 @@ def remainder(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Eleme
 def _divide_integers(
     code: Code, dtype: DType, xs: Sequence[Element], name: str, over_zero: str
 ) -> Value:
-    """Write an integer quotient or remainder that never traps.
+    """Write an integer quotient or remainder that never traps: 0 and -1 are replaced by 1 as divisors.
 
-    The divisors 0 and -1 are replaced by 1. Then x / -1 is written as -x, which wraps, and the result over 0 is
-    `over_zero`.
+    x / -1 is -x, which wraps, and the result for the divisor 0 is `over_zero`.
     """
     (x, y), is_signed = xs, instruction_kind(dtype) == "signed"
     unsafe = is_zero = code.icmp("eq", y, 0)
@@ -182,7 +181,7 @@ def absolute(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Elemen
 
 
 def sign(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """Write the sign of x: -1 or 1, or x if it is zero or NaN; for complex numbers, x / |x|."""
+    """Write the sign of x: -1 or 1, or x if x is zero or NaN; for complex numbers, x / |x|."""
     (x,) = xs
     kind = instruction_kind(dtype)
     if kind == "float":
@@ -272,7 +271,7 @@ def _select(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
 def shift(name: str) -> Scalar:
     """Return a function that writes a shift of x by y bits, where y is unsigned.
 
-    If y is not less than the width, the result is 0; of an arithmetic shift to the right, it is 0 or -1, as x's sign.
+    If y is at least the width, the result is 0; for an arithmetic right shift, it is -1 if x is negative.
     """
 
     def scalar(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
@@ -289,7 +288,7 @@ def shift(name: str) -> Scalar:
 
 
 def intrinsic(name: str, *operands: Value) -> Scalar:
-    """Return a function that writes a call of an LLVM intrinsic with x and constant operands; its result is exact."""
+    """Return a function that writes a call of an LLVM intrinsic with x and constant operands."""
 
     def scalar(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
         return code.intrinsic(name, xs[0], *operands)

@@ -3,7 +3,7 @@
 Near 0, erf is an odd polynomial. Elsewhere erfc(x) = e^(-x^2) Q(q) / (1 + 2 x), with a polynomial Q. The quotient
 q = (x - k) / (x + k) maps x > 0 to -1 .. 1, where Q is nearly constant.
 
-For the inverse, a polynomial in w = -ln(1 - x^2) or in sqrt(w) gives seven digits. One step of Halley's iteration gives
+For the inverse, a polynomial in w = -ln(1 - x^2) or in sqrt(w) gives seven digits, and one step of Halley's iteration
 the others.
 
 Sources: Giles, Approximating the erfinv function, GPU Computing Gems (2012), for w.
@@ -35,9 +35,9 @@ ERF_SATURATION = 6.0
 ERFC_UNDERFLOW = 28.0
 """Argument above which erfc is 0."""
 MIN_SQRT_W = 6.25
-"""Value of w above which the inverse is approximated by a polynomial in sqrt(w) instead of w."""
+"""Value of w from which the inverse is a polynomial in sqrt(w) instead of w."""
 MIN_ERFC_Y = 0.8
-"""Approximation y of the inverse above which Halley's step computes erfc(y) instead of erf(y)."""
+"""Approximation y of the inverse from which Halley's step computes erfc(y) instead of erf(y)."""
 
 
 def _complement(a: Number) -> Number:
@@ -71,7 +71,7 @@ def erfc(x: Number) -> Number:
 
 
 def erfinv(x: Number) -> Number:
-    """Write the inverse of the error function at x."""
+    """Write the inverse error function of x."""
     a = abs(x)
     below = 1.0 - a
     w = -single.log(below * (1.0 + a))

@@ -2,8 +2,7 @@
 
 The argument is reduced to an interval around 0, in which a polynomial approximates the function.
 
-Sources: Muller et al., Handbook of Floating-Point Arithmetic, 2nd ed., chapter 10; the logarithm follows Ng's in fdlibm;
-two-sum is Knuth's.
+Sources: Muller et al., Handbook of Floating-Point Arithmetic, 2nd ed., chapter 10; K. C. Ng's logarithm in fdlibm.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from tenferro.exec.llvm.formula import (
 
 LOG2_E = 1.0 / math.log(2.0)
 LN2_HIGH = float.fromhex("0x1.62e42feep-1")
-"""The first bits of ln(2), so few that products with exponents are exact; `LN2_LOW` is the rest."""
+"""Leading bits of ln(2), so few that products with exponents are exact; `LN2_LOW` is the rest."""
 LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
 SQRT_HALF = struct.unpack("<q", struct.pack("<d", math.sqrt(0.5)))[0]
 ONE = struct.unpack("<q", struct.pack("<d", 1.0))[0]
@@ -67,7 +66,7 @@ def minimum(x: Number, upper: float) -> Number:
 
 
 def reduce_argument(x: Number, low: float, high: float, x_low: Number | None = None) -> ReducedExp:
-    """Write the `ReducedExp` of e^(x + x_low), with x clamped to the bounds; it contains NaN if x is NaN."""
+    """Write the `ReducedExp` of e^(x + x_low), with x clamped to the bounds; its parts are NaN if x is NaN."""
     x = minimum(x, high)
     x = where(x < low, low, x)
     n = nearest(x, LOG2_E)
@@ -118,7 +117,7 @@ def expm1(x: Number) -> Number:
 def exponent_and_significand(a: Number, offset: int) -> tuple[Number, Number]:
     """Write e and m with a = 2^e m, for a positive normal a.
 
-    The bits of the smallest m, as an integer, are the bits of 1 minus `offset`.
+    The smallest m has, as an integer, the bits of 1 minus `offset`.
     """
     biased = a.bits() + offset
     exponent = from_bits((biased >> 52) | (0x433 << 52))
@@ -127,7 +126,7 @@ def exponent_and_significand(a: Number, offset: int) -> tuple[Number, Number]:
 
 
 def split_positive(a: Number, offset: int) -> tuple[Number, Number]:
-    """Write the same as `exponent_and_significand`, for a positive number that may be subnormal."""
+    """Write `exponent_and_significand` for a positive number that may be subnormal."""
     is_small = a < sys.float_info.min
     a = where(is_small, 2.0**54 * a, a)
     e, m = exponent_and_significand(a, offset)
@@ -141,7 +140,7 @@ def _logarithm(
 
     Args:
         near: numbers x, low and lost with 1 + x + low = u + lost.
-        halvings: the number of times that the caller has halved the argument to get u.
+        halvings: the number k such that the result is ln(2^k u).
     """
     split = split_positive if near is None else exponent_and_significand
     e, m = split(u, ONE - SQRT_HALF)
@@ -175,10 +174,7 @@ def log(x: Number) -> Number:
 
 
 def _log1p(x: Number, low: Number | None = None, halvings: Number | None = None) -> Number:
-    """Write ln(1 + x + low) + halvings ln(2).
-
-    If x has been halved, it is so large that 1 is negligible.
-    """
+    """Write ln(1 + x + low) + halvings ln(2)."""
     u = 1.0 + x
     # The difference is exact, except for x > 2^53, for which its error is negligible.
     lost = x - (u - 1.0)
@@ -208,7 +204,7 @@ def logistic(x: Number) -> Number:
 
 
 def sinh(x: Number) -> Number:
-    """Write sinh x = (t + t / (1 + t)) / 2, with t = e^|x| - 1 and the sign of x; for large |x| it is e^|x| / 2."""
+    """Write sinh x = (t + t / (1 + t)) / 2 with t = e^|x| - 1 and the sign of x, or e^|x| / 2 for large |x|."""
     a = abs(x)
     t = expm1(minimum(a, SINH_EXP))
     near = 0.5 * (t + t / (t + 1.0))

@@ -20,7 +20,7 @@ BLOCK = 32
 
 
 def geqrf(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
-    """Return a matrix that contains R and, below it, the Householder vectors; and the factors of the reflections."""
+    """Return a matrix with R and, below R, the Householder vectors; and the factors of the reflections."""
     (a,), (y, spec) = operands, types
     packed, factors = _householder_qr(body, a, spec)
     return [body.copied(cm.from_column_major(body, packed, y)), body.stored(factors)]
@@ -35,7 +35,7 @@ def householder_product(body: Body, op: Routine, operands: Tensors, types: Specs
 
 
 def qr(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
-    """Return Q and R, computed by geqrf, and by orgqr or ungqr; only R if the op needs no vectors."""
+    """Return Q and R, computed by geqrf, and by orgqr or ungqr; only R unless `op.vectors`."""
     (a,), code = operands, body.code
     *batch, m, n = a.spec.shape
     packed, factors = _householder_qr(body, a, TensorSpec.of((*batch, min(m, n)), a.spec.dtype))
@@ -62,7 +62,7 @@ def qr(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
 
 
 def eigh(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
-    """Return eigenvalues and eigenvectors of the Hermitian part, computed by syevd or heevd; NaN if these fail."""
+    """Return eigenvalues and eigenvectors of the Hermitian part, computed by syevd or heevd; NaN if LAPACK fails."""
     (a,), code, dtype = operands, body.code, operands[0].spec.dtype
     n = a.spec.shape[-1]
     matrices = cm.to_column_major(
@@ -81,7 +81,7 @@ def eigh(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
 
 
 def svd(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
-    """Return the singular value decomposition, computed by gesdd; NaN if it fails."""
+    """Return the singular value decomposition, computed by gesdd; NaN if LAPACK fails."""
     (a,), code, dtype = operands, body.code, operands[0].spec.dtype
     *batch, m, n = a.spec.shape
     small, large = sorted((m, n))
@@ -116,7 +116,7 @@ def svd(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
 
 
 def _householder_qr(body: Body, a: Tensor, spec: TensorSpec) -> tuple[Memory, Memory]:
-    """Return column-major matrices with the results of geqrf, and the factors of the reflections."""
+    """Return the column-major results of geqrf, and the factors of the reflections."""
     code, dtype = body.code, a.spec.dtype
     *_, m, n = a.spec.shape
     packed, factors = cm.to_column_major(body, a), body.memory(spec)
@@ -126,7 +126,7 @@ def _householder_qr(body: Body, a: Tensor, spec: TensorSpec) -> tuple[Memory, Me
 
 
 def _form_q(body: Body, q: Memory, factors: Memory) -> None:
-    """Write a call that overwrites q, whose columns are Householder vectors, with the product of the reflections."""
+    """Write a call that overwrites the Householder vectors in q with the product of the reflections."""
     code, dtype = body.code, q.spec.dtype
     _, columns, m = q.spec.shape
     k, work = factors.spec.shape[-1], _workspace(body, dtype, BLOCK * columns)
@@ -136,5 +136,5 @@ def _form_q(body: Body, q: Memory, factors: Memory) -> None:
 
 
 def _workspace(body: Body, dtype: DType, size: int) -> list[int | str]:
-    """Return the pointer to a new workspace of `size` elements, and its size, as arguments of a routine."""
+    """Return the pointer to a new workspace of `size` elements, and its size."""
     return [body.memory(TensorSpec.of((size,), dtype)).pointer, size]

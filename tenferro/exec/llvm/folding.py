@@ -1,4 +1,4 @@
-"""Reductions to a scalar, whose order of terms is written into the code and not changed by LLVM's passes.
+"""Reductions to a scalar, in an order of terms that LLVM's passes do not change.
 
 A long sum is a sum of block sums. The sum of a block has an accumulator for each lane of a vector.
 """
@@ -38,7 +38,7 @@ BLOCK_TERMS = 1024
 INTERLEAVE = 4
 """Number of independent vector accumulators of a maximum or minimum."""
 MIN_INTERLEAVED_TERMS = 64
-"""Number of terms that `INTERLEAVE` accumulators of the widest vectors of float32 contain."""
+"""Number of terms in `INTERLEAVE` of the widest vectors of float32."""
 EXTREMES = (el.maximum, el.minimum)
 Indices = tuple[Index, ...]
 Combine = Callable[[Code, Any, DType, Sequence[Element]], Element]
@@ -49,10 +49,9 @@ class Fold:
     """Writer of a reduction to a scalar.
 
     Attributes:
-        code: the builder to which the reduction is written.
-        op: the reduction, or the product with a sum.
+        op: the reduction, or a product of matrices.
         dtype: the dtype of the terms and of the result.
-        combine: the function that writes the combination of two terms.
+        combine: writes the combination of two terms.
         start: the identity of the combination.
     """
 
@@ -114,7 +113,7 @@ class Fold:
         )
 
     def _interleaved_extreme(self, count: int, term: Callable[[Index], Element]) -> Element:
-        """Write a maximum or minimum with several accumulators; comparisons of NaN and -0 have a long latency."""
+        """Write a maximum or minimum with several accumulators, because its instructions have a long latency."""
         rest = count % MIN_INTERLEAVED_TERMS if count >= 2 * MIN_INTERLEAVED_TERMS else count
         extreme = literal(self.start, self.dtype)
         if rest < count:
@@ -126,7 +125,7 @@ class Fold:
     def _sequential(
         self, count: int, term: Callable[[Index], Element], total: Element, interleave: int = 1
     ) -> Element:
-        """Write the combination of a total with the terms, one after another."""
+        """Write the combination of a total with the terms, one after the other."""
         code, dtype = self.code, self.dtype
         cell = alloca_scalar(code, dtype)
         code.store(total, cell, 0, dtype)
@@ -139,7 +138,7 @@ class Fold:
         return code.load(cell, 0, dtype)
 
     def _in_lanes(self, count: int, term: Callable[[Index], Element]) -> Element:
-        """Write a sum or product: first of each lane, then of the lanes pairwise, then with the remaining terms.
+        """Write a sum or product: of each lane, then of pairs of lanes, then with the remaining terms.
 
         The order of terms does not depend on whether LLVM vectorises the loop.
         """
@@ -177,7 +176,7 @@ class Fold:
 
 
 def _reduce_lanes(code: Code, instruction: str, kind: str, lanes: int, cell: str) -> str:
-    """Write the sum or product of the lanes of a vector in memory, by pairs of lanes."""
+    """Write the sum or product of the lanes of a vector in memory, by adding or multiplying halves."""
     x = code.load_value(VectorType(lanes, kind), cell)
     while lanes > 1:
         lanes //= 2

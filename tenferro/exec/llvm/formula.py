@@ -1,4 +1,4 @@
-"""Numbers with operators that write LLVM's instructions, so that formulas of elementary functions read as formulas."""
+"""Numbers with operators that write LLVM instructions, for the formulas of elementary functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = [
 ]  # fmt: skip
 
 ROUNDER = 1.5 * 2.0**52
-"""Number that rounds x to an integer if it is added and subtracted; the last bits of the sum are the integer."""
+"""Number R such that x + R - R is x rounded to an integer, which the last bits of x + R contain."""
 BIAS = 1023
 """Exponent bias of float64."""
 Operand: TypeAlias = "Number | float"
@@ -26,7 +26,7 @@ Operator: TypeAlias = "Callable[[Number, Operand], Number]"
 
 
 def _arithmetic(name: str) -> tuple[Operator, Operator]:
-    """Return the operator that writes an instruction such as add, or fadd for floats, and the reflected operator."""
+    """Return the operator that writes the instruction `name`, or f + `name` for floats, and the reflected operator."""
 
     def written(x: Number, *operands: Operand) -> Number:
         opcode = name if x.value.type == x.type_of("i64") else f"f{name}"
@@ -56,12 +56,12 @@ class Number:
     value: Value
 
     def type_of(self, element: str) -> str:
-        """Return the LLVM type with elements of a type, and with as many lanes as this number."""
+        """Return the LLVM type `element`, as a vector with as many lanes as this number."""
         kind = self.value.type
         return VectorType(kind.lanes, element) if isinstance(kind, VectorType) else element
 
     def operand(self, x: Operand, element: str = "") -> Value:
-        """Return x as a value; a Python number becomes a constant of the type `element`, or of this number's type."""
+        """Return x as a value; a Python number becomes a constant of the type `element`, by default this number's."""
         if isinstance(x, Number):
             return x.value
         kind = self.value.type
@@ -74,7 +74,7 @@ class Number:
         return Number(self.code, self.operand(x))
 
     def intrinsic(self, name: str, *xs: Operand) -> Number:
-        """Write a call of an LLVM intrinsic whose operands have this number's type, and return its result."""
+        """Write a call of an LLVM intrinsic with operands of this number's type, and return its result."""
         return Number(self.code, self.code.intrinsic(name, *map(self.operand, xs)))
 
     __add__, __radd__ = _arithmetic("add")
@@ -114,7 +114,7 @@ def has_bit(x: Number, bit: int) -> Number:
 
 
 def where(condition: Number, x: Operand, y: Operand) -> Number:
-    """Return, in each lane, x if the condition is true there, else y."""
+    """Return x in the lanes where the condition is true, else y."""
     xs = [condition.operand(each, "double") for each in (x, y)]
     return Number(condition.code, condition.code.select(condition.value, *xs))
 
@@ -143,12 +143,12 @@ def rint(x: Number) -> Number:
 
 
 def copysign(x: Operand, sign: Operand) -> Number:
-    """Return |x| with the sign of `sign`."""
+    """Return |x| with the sign of the second operand."""
     return _first(x, sign).intrinsic("copysign", x, sign)
 
 
 def multiply_add(x: Operand, y: Operand, z: Operand) -> Number:
-    """Return x y + z, as a fused multiply-add if the processor has the instruction."""
+    """Return x y + z, fused if the processor has the instruction."""
     first = _first(x, y, z)
     if first.code.contracts:
         return first.intrinsic("fma", x, y, z)
@@ -170,7 +170,7 @@ def fast_two_sum(x: Operand, y: Number) -> tuple[Number, Number]:
 
 
 def two_product(x: Operand, y: Number) -> tuple[Number, Number]:
-    """Return x y and its rounding error, by a fused multiply-add, or without one by Dekker's algorithm."""
+    """Return x y and its rounding error, by a fused multiply-add or, if there is none, by Dekker's algorithm."""
     high = x * y
     if high.code.contracts:
         return high, high.intrinsic("fma", x, y, -high)
@@ -179,7 +179,7 @@ def two_product(x: Operand, y: Number) -> tuple[Number, Number]:
 
 
 def _halves(x: Any) -> tuple[Any, Any]:
-    """Return the upper and the lower half of the bits of x, as two numbers with sum x, by Veltkamp's algorithm."""
+    """Return two numbers of half as many bits with the sum x, by Veltkamp's algorithm."""
     scaled = x * (2.0**27 + 1)
     high = scaled - (scaled - x)
     return high, x - high
@@ -208,10 +208,10 @@ def polynomial(x: Number, terms: Sequence[float]) -> Any:
 
 
 def power_of_two(n: Number) -> Number:
-    """Return 2^n for an integer n between -1022 and 1023, which is a float64."""
+    """Return 2^n for -1022 <= n <= 1023, an integer as float64."""
     return from_bits((n + (ROUNDER + BIAS)).bits() << 52)
 
 
 def nearest(x: Number, factor: float) -> Number:
-    """Return the integer nearest to the product of x and a factor."""
+    """Return the integer nearest to x times `factor`."""
     return multiply_add(x, factor, ROUNDER) - ROUNDER

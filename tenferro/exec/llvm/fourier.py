@@ -2,8 +2,7 @@
 
 A transform of n = a b points is computed by products with the Fourier matrices of a points and of b points.
 
-Source: Van Loan, Computational Frameworks for the Fast Fourier Transform, 1992, section 1.3, the splitting of Cooley
-and Tukey.
+Source: Van Loan, Computational Frameworks for the Fast Fourier Transform, 1992, section 1.3, on Cooley and Tukey.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from tenferro.types import TensorSpec
 __all__ = ["row_of"]
 
 MAX_EXTENTS = 64
-"""Maximum sum of a and b for which a transform is compiled; the interpreter's kernel is faster for larger sums."""
+"""Maximum sum of a and b of a compiled transform; the interpreter's kernel is faster for larger sums."""
 
 
 def row_of(routine: Routine, inputs: Specs) -> Row | None:
-    """Return the row of a transform; None if a length is large or has a large prime factor."""
+    """Return the lowering of a transform; None if a length is large or has a large prime factor."""
     shape = inputs[0].shape
     own = shape[len(shape) - len(routine.lengths) :]
     lengths = [m if n is None else n for n, m in zip(routine.lengths, own, strict=True)]
@@ -64,15 +63,15 @@ def factors(n: int) -> tuple[int, int]:
 def _transformed(body: Body, kind: str, x: Tensor, axis: int, n: int, y: TensorSpec) -> Tensor:
     """Write the transform of x along an axis, and return it as a tensor of type y.
 
-    Index p b + q of x is written as p, q, and index r + a s of y is written as r, s. Then
-    Y[r, s] = sum_q w_n^(q r) w_b^(q s) sum_p w_a^(p r) X[p, q], with w_n = e^(-2 pi i / n), or its conjugate.
+    With X[p, q] = x[p b + q], Y[r, s] = y[r + a s], and w_n = e^(-2 pi i / n) (conjugated in an inverse transform):
+    Y[r, s] = sum_q w_n^(q r) w_b^(q s) sum_p w_a^(p r) X[p, q].
     """
     code, (a, b), real = body.code, factors(n), y.dtype.real
     dtype, body.target = real.complex, None  # because an intermediate value is not the result
     outer = (*y.shape[:axis], *y.shape[axis + 1 :])
 
     def roots(rows: int, columns: int, count: int) -> Tensor:
-        """Return the constant matrix with elements w_count^(i j), or their conjugates for an inverse transform."""
+        """Return the constant matrix with elements w_count^(i j)."""
         powers = np.outer(np.arange(rows), np.arange(columns)) % count
         angle = np.longdouble("6.283185307179586476925286766559") * powers / count
         sign = 1j if kind in ("ifft", "irfft") else -1j
@@ -81,7 +80,7 @@ def _transformed(body: Body, kind: str, x: Tensor, axis: int, n: int, y: TensorS
         )
 
     def point(index: Indices) -> Element:
-        """Return element p, q, .. of x as a complex number; for irfft, x is extended by its conjugate symmetry."""
+        """Return element p, q, .. of X as a complex number; for irfft, x is extended by its conjugate symmetry."""
         p, q, *rest = index
         i = code.add(code.scaled(p, b), q)
         if kind != "irfft":
@@ -91,7 +90,7 @@ def _transformed(body: Body, kind: str, x: Tensor, axis: int, n: int, y: TensorS
         is_above = code.icmp("ugt", i, n // 2)
         re, im = body.at(x, (*rest[:axis], code.select(is_above, mirrored, i), *rest[axis:]))
         im = code.select(is_above, code.value("fneg", im), im)
-        # By the symmetry, the first and the middle element are real, so their imaginary parts are ignored.
+        # By symmetry, the first and the middle element are real; their imaginary parts are ignored.
         is_real = code.value("or", code.icmp("eq", i, 0), code.icmp("eq", i, mirrored))
         return re, code.select(is_real, literal(0.0, real), im)
 

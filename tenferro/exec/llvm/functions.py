@@ -1,7 +1,7 @@
-"""Elementary functions as arithmetic that LLVM can vectorise: a table of the functions with error bounds, and calls.
+"""Elementary functions as arithmetic that LLVM can vectorise, with error bounds.
 
 A function of float32 is computed in float64, and its result is rounded. If the processor has no fused multiply-adds,
-the error may be one unit larger than the bound.
+the error may exceed the bound by one unit.
 """
 
 from __future__ import annotations
@@ -31,11 +31,9 @@ class Elementary:
     Attributes:
         double: the formula for float64.
         single: a shorter formula for float32, which is evaluated in float64; None if `double` is used.
-        ulps: the error bound of `double`, in units in the last place of the exact value; `single` has the bound
-            `SINGLE_ULPS`.
-        max_magnitude: the magnitude below which the formula supports arguments. For other arguments, the C library is
-            called. If it is finite, vectorised loops call a function of several lanes, which tests its arguments.
-        arity: the number of arguments.
+        ulps: the error bound of `double`, in units in the last place of the exact value; `SINGLE_ULPS` for `single`.
+        max_magnitude: the bound on |x| below which the formula holds; the C library is called for other arguments. If
+            it is finite, vectorised loops call a function of several lanes, which tests its arguments.
     """
 
     double: Callable[..., Number]
@@ -46,7 +44,7 @@ class Elementary:
 
 
 SINGLE_ULPS = 0.52
-"""Error bound of functions of float32, in units in the last place; the largest measured error is 0.5104, of expm1."""
+"""Error bound of functions of float32, in units in the last place; the largest measured error is 0.5104 (expm1)."""
 FUNCTIONS = {
     "exp": Elementary(ex.exp, single.exp, 1.0),
     "expm1": Elementary(ex.expm1, single.expm1, 1.5),
@@ -74,11 +72,11 @@ FUNCTIONS = {
     "pow": Elementary(power.pow_, None, 1.0, arity=2),
 }
 PURE = "nounwind willreturn readnone"
-"""Attributes that tell LLVM that a function has no side effects."""
+"""LLVM attributes of a function without side effects."""
 
 
 def call(code: Code, name: str, dtype: DType, *xs: Value) -> Value:
-    """Write a call of the function with this name, and return its result; 16-bit floats are float32 in registers."""
+    """Write a call of the function `FUNCTIONS[name]`, and return its result."""
     function = FUNCTIONS[name]
     is_single = function.single is not None and llvm_type(dtype) == "float"
     is_bounded = function.max_magnitude < math.inf
@@ -105,7 +103,7 @@ def call(code: Code, name: str, dtype: DType, *xs: Value) -> Value:
 
 
 def in_float64(code: Code, dtype: DType, write: Callable[..., Value], *xs: Value) -> Value:
-    """Write a function of float64 for arguments of a dtype; float32 is converted to float64, and the result back."""
+    """Write a function of float64 for arguments of a dtype; for float32, convert arguments and result."""
     if llvm_type(dtype) == "double":
         return write(*xs)
     y = write(*[code.cast("fpext", x, "double") for x in xs])

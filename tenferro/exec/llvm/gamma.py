@@ -17,13 +17,13 @@ from tenferro.types import DType
 __all__ = ["PREFIX", "addresses", "digamma", "lgamma"]
 
 PREFIX = "tenferro_special_"
-"""Prefix of the functions' symbols in LLVM's text."""
+"""Prefix of the functions' symbols in LLVM text."""
 FUNCTIONS = {"gammaln": "gammaln", "psi": "__pyx_fuse_1psi"}
-"""Names of functions that `scipy.special.cython_special` exports, by their symbols without the prefix."""
+"""Names of functions that `scipy.special.cython_special` exports, by symbol without the prefix."""
 
 
 def addresses() -> dict[str, int]:
-    """Return the addresses of the functions, by their symbols in LLVM's text."""
+    """Return the addresses of the functions, by symbol."""
     pointers = capsules.addresses("scipy.special.cython_special", [*FUNCTIONS.values()])
     return {PREFIX + name: address for name, address in zip(FUNCTIONS, pointers, strict=True)}
 
@@ -31,7 +31,7 @@ def addresses() -> dict[str, int]:
 def _in_float64(
     write: Callable[[Number], Number],
 ) -> Callable[[Code, Any, DType, Sequence[Element]], Element]:
-    """Return the function that writes an op for any float dtype, from a function that writes it for float64."""
+    """Return a function that writes an op for any float dtype; `write` writes it for float64."""
 
     def scalar(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
         return functions.in_float64(code, dtype, lambda x: write(Number(code, x)).value, *xs)
@@ -51,10 +51,7 @@ def _elementary(name: str, x: Number) -> Number:
 
 @_in_float64
 def lgamma(x: Number) -> Number:
-    """Write log|Gamma(x)|, by SciPy's function with two exceptions.
-
-    For subnormal x, for which 1 / x overflows, it is -log|x|. Near the roots 1 and 2, it is a polynomial.
-    """
+    """Write log|Gamma(x)|: SciPy's function, but -log|x| for subnormal x, and a polynomial near the roots 1 and 2."""
     size = abs(x)
     y = where(size.equals(inf), size, _scipy("gammaln", x))
     y = where(size < sys.float_info.min, -_elementary("log", size), y)
@@ -62,7 +59,7 @@ def lgamma(x: Number) -> Number:
 
 
 def _lgamma_near_roots(x: Number) -> Number:
-    """Write log Gamma(x) for 1/2 <= x <= 5/2. For x below 3/2 it is log Gamma(x + 1) - log x."""
+    """Write log Gamma(x) for 1/2 <= x <= 5/2, for x < 3/2 as log Gamma(x + 1) - log x."""
     is_near_one = x < ROOTS_MIDPOINT
     s = x - where(is_near_one, 1.0, 2.0)
     logarithm = _elementary("log1p", where(is_near_one, s, 0.0))
@@ -71,10 +68,7 @@ def _lgamma_near_roots(x: Number) -> Number:
 
 @_in_float64
 def digamma(x: Number) -> Number:
-    """Write psi(x), which is NaN at poles.
-
-    For x < 0 it is psi(1 - x) - pi cot(pi r), where r is x minus the nearest integer.
-    """
+    """Write psi(x), NaN at poles; for x < 0 as psi(1 - x) - pi cot(pi r), where r is x minus the nearest integer."""
     is_negative = x < 0.0
     y = _scipy("psi", where(is_negative, 1.0 - x, x))
     r = x - rint(x)

@@ -1,4 +1,4 @@
-"""Compiled fused groups: one loop over rows computes all instructions, instead of a call per instruction and tile."""
+"""Compiled fused groups: one loop over rows computes all instructions."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ __all__ = ["CompiledGroup"]
 
 
 KIND = "fused group"
-"""Name of the kind of function in the executor's compile statistics."""
+"""Name of fused groups in the executor's compile statistics."""
 
 
 class CompiledGroup(FusedFunction, LinkedFunction):
     """Fused group as a compiled function of whole arrays.
 
-    Each thread computes some of the tiles. The values of a row depend neither on tiles nor on threads. A reduction over
-    rows combines the totals of the tiles in order, and the tiles depend only on shapes.
+    Each thread computes some of the tiles. Tiles depend only on shapes, and a reduction over rows combines the totals
+    of the tiles in order, so the results do not depend on the number of threads.
 
     Attributes:
-        module: the module of a function of pointers to operands, results, partial totals and scratch memory, and of a
+        module: the module. Its function takes pointers to operands, results, partial totals and scratch memory, and a
             range of rows.
 
     Raises:
-        NotCompiledError: an op is not compiled; the error contains the line of the user's code.
+        NotCompiledError: an op is not compiled; the error names the user's line.
     """
 
     def __init__(self, step: ExecInstruction, body: Callable[..., Any], linker: Linker) -> None:
@@ -81,12 +81,12 @@ class CompiledGroup(FusedFunction, LinkedFunction):
         ]
         results: list[Any] = []
         for number, target in enumerate(into or (None,) * len(op.results)):
-            # A result in place of an operand is written over the operand's copy if the operand has been copied.
+            # If an operand was copied, the result in its place overwrites the copy.
             in_place = [y for x, y in zip(arrays, operands, strict=True) if x is target]
             results.append(in_place[0] if in_place else self.empty_result(number, target))
         count = -(-tiling.rows // tiling.height)
         totals = [np.empty((count, *spec.shape), spec.dtype.dtype) for spec in op.totals]
-        # A row-major array is passed as it is, because that takes less time than to get its address.
+        # Contiguous arrays are passed instead of addresses, which take longer to get in Python.
         pointers = [
             x.transpose(order) if order is not None and x.flags.aligned else x.ctypes.data
             for x, order in zip((*operands, *results), self._orders, strict=True)
@@ -97,7 +97,7 @@ class CompiledGroup(FusedFunction, LinkedFunction):
         return outputs[0] if len(outputs) == 1 else outputs
 
     def _arranged(self, x: Any, number: int) -> Any:
-        """Return operand x in the layout that the compiled code reads."""
+        """Return operand x in the planned layout."""
         layout = self.tiling.operands[number]
         if layout == row_major(layout.shape) and not x.flags.c_contiguous:
             return self._rows(x)
@@ -106,11 +106,7 @@ class CompiledGroup(FusedFunction, LinkedFunction):
     def _compute(
         self, function: Callable[..., Any], pointers: Sequence[Any], totals: Sequence[Any]
     ) -> None:
-        """Compute the results and the partial totals of all tiles.
-
-        Args:
-            pointers: the row-major arrays, or addresses, of operands and results.
-        """
+        """Compute the results and the partial totals of all tiles; `pointers` are row-major arrays or addresses."""
         height = self.tiling.height
         scratch = self.resources.memory.scratch if self.scratch_bytes else _no_scratch
 
@@ -126,7 +122,6 @@ class CompiledGroup(FusedFunction, LinkedFunction):
 
 
 def _no_scratch(_: Sequence[int]) -> AbstractContextManager[Sequence[int]]:
-    """Return a context manager that yields a null pointer."""
     return nullcontext((0,))
 
 
@@ -139,7 +134,7 @@ def contiguous_axes(layout: Layout) -> Axes | None:
 def _written(step: ExecInstruction, processor: Processor) -> tuple[Module, int, int | None]:
     """Return a group's module, its scratch memory in bytes, and the estimated work of all rows.
 
-    The work is None if LLVM's passes determine the order of a sum.
+    The work is None if the order of a sum depends on LLVM's passes.
     """
     code = processor.code()
     body = Body(code)
@@ -159,7 +154,7 @@ def _is_reassociated(op: Any, total: TensorSpec) -> bool:
 
 
 def _reassociated_sum(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """Write a sum of floats in a chain of sums whose order LLVM may change."""
+    """Write x + y for floats; LLVM may reorder a chain of these sums."""
     if not dtype.is_complex:
         return code.value("fadd", xs[0], xs[1], flags="reassoc")
     return tuple([code.value("fadd", a, b, flags="reassoc") for a, b in zip(*xs, strict=True)])
@@ -168,8 +163,8 @@ def _reassociated_sum(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) 
 def _row_program(step: ExecInstruction) -> tuple[GraphProgram, tuple[Any, ...]]:
     """Return a program that computes one row of the group, and the reduction of each total.
 
-    The inputs of the program are a row of each operand and the group's constants. Its outputs are a row of each result,
-    and the row's term of each total.
+    The inputs are a row of each operand and the group's constants. The outputs are a row of each result, and the row's
+    term of each total.
     """
     op = step.fused
     assert op is not None
@@ -199,7 +194,7 @@ def _row_program(step: ExecInstruction) -> tuple[GraphProgram, tuple[Any, ...]]:
 
 
 def _row_op(member: ExecInstruction, lead: int) -> Any:
-    """Return the op that an instruction of the group applies to a row, which has no leading axes.
+    """Return the op that an instruction of the group applies to a row, without leading axes.
 
     Raises:
         NotCompiledError: the result has fewer axes than the group has leading axes.
@@ -216,7 +211,7 @@ def _row_op(member: ExecInstruction, lead: int) -> Any:
 
 
 class _Writer:
-    """Writer of a group's function, for the layouts of its operands and results."""
+    """Writer of a group's function."""
 
     def __init__(self, step: ExecInstruction, code: Code, body: Body) -> None:
         op = step.fused
@@ -228,7 +223,7 @@ class _Writer:
         self.layouts = [tiling.view_layout(layout) for layout in (*tiling.operands, *results)]
         self.lead = tiling.lead
         self.names = [f"%a{number}" for number in range(len(self.layouts))]
-        # A result in place of an operand is written by the operand's pointer, because all pointers are `noalias`.
+        # A result in place of an operand uses the operand's pointer, because all pointers are `noalias`.
         self.pointers = list(self.names)
         for number, place in enumerate(step.places):
             if isinstance(place, InPlace):
@@ -238,7 +233,6 @@ class _Writer:
         self.emitter = Emitter(body)
 
     def write(self) -> None:
-        """Write the instructions of the function."""
         code = self.code
         partials = [
             Memory(name, TensorSpec(spec.shape, spec.dtype))
@@ -258,7 +252,7 @@ class _Writer:
     def _block(self, block: Index, count: Value, partials: Sequence[Memory]) -> None:
         """Write the rows of one block, and add its scalar totals to the partial totals.
 
-        Thus a long sum is a sum of block sums, which is more accurate.
+        A sum of block sums is more accurate than one long sum.
         """
         code, blocks = self.code, list[Memory]()
         for op, total in zip(self.totals, partials, strict=True):
@@ -280,7 +274,7 @@ class _Writer:
     def _all_rows(self, start: Index, count: Value, partials: Sequence[Memory]) -> None:
         code = self.code
         extents = self.layouts[0].shape[1 : self.lead]
-        # With several independent accumulators, a scalar reduction does not wait for the latency of each operation.
+        # A scalar reduction with several accumulators does not wait for the latency of each operation.
         is_long = not extents or extents[-1] >= 2 * MIN_INTERLEAVED_TERMS
         has_scalars = any([not total.spec.shape for total in partials])
         interleave = INTERLEAVE if is_long and has_scalars else 1
@@ -322,7 +316,6 @@ class _Writer:
     def _row_memory(
         self, pointer: str, layout: Layout, spec: TensorSpec, index: tuple[Index, ...]
     ) -> Memory:
-        """Return the memory of a row of an array."""
         offset = self.body.offset(Memory(pointer, spec, layout.strides), index)
         return Memory(pointer, spec, layout.strides[len(index) :], offset)
 

@@ -1,4 +1,4 @@
-"""LLVM lowerings of the indexing ops; scatters and updates write in place if it is the last use of their operand."""
+"""LLVM lowerings of the indexing ops; scatters and updates write in place at the last use of their operand."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["ROWS"]
 
 Indices = tuple[Index, ...]
 MIN_FUSED_WINDOW = 16
-"""Minimum number of elements of a scatter's window for which the updates are not written to memory first."""
+"""Minimum number of elements of a scatter's window for which the updates are not first written to memory."""
 COMBINERS = {"add": el.add, "multiply": el.multiply, "min": el.minimum, "max": el.maximum}
 
 
 def _index_value(code: Code, value: Any, dtype: DType) -> str:
-    """Write the conversion of an index of any integer dtype to i64; large unsigned values become the maximum of i64."""
+    """Write the conversion of an index to i64; larger unsigned values become the maximum of i64."""
     if dtype is DType.U64:
         return code.intrinsic("umin", value, (1 << 63) - 1)
     if dtype.itemsize == 8:
@@ -33,12 +33,11 @@ def _index_value(code: Code, value: Any, dtype: DType) -> str:
 
 
 def _clamped(code: Code, value: str, upper: int) -> str:
-    """Write the clamping of an index to 0 .. upper."""
     return code.intrinsic("smin", code.intrinsic("smax", value, 0), max(upper, 0))
 
 
 def _component(body: Body, indices: Tensor, vector_axis: int, batch: Indices, number: int) -> str:
-    """Write the read of one component of the index vector at a batch index, as i64."""
+    """Write one component of the index vector at a batch index, as i64."""
     position = list(batch)
     if vector_axis < indices.spec.rank:
         position.insert(vector_axis, number)
@@ -46,7 +45,7 @@ def _component(body: Body, indices: Tensor, vector_axis: int, batch: Indices, nu
 
 
 def gather(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
-    """Write a gather; start indices are clamped, so that each window is within the operand."""
+    """Write a gather; start indices are clamped so that each window is within the operand."""
     (x, indices), (y,), code = operands, types, body.code
     sizes = op.resolved("slice_sizes", (x.spec.shape, indices.spec.shape))
     dropped = {*op.collapsed_slice_dims, *op.operand_batching_dims}
@@ -78,7 +77,7 @@ def gather(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
 
 
 def scatter(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
-    """Write a scatter, whose updates are combined in row-major order; windows that are not within x are skipped."""
+    """Write a scatter, in row-major order of the updates; windows that are not within x are skipped."""
     (x, indices, updates), (y,), code = operands, types, body.code
     if y.dtype.is_complex and op.combiner not in ("set", "add", "multiply"):
         raise NotCompiledError(f"Scatter: {op.combiner} of {y.dtype.value} is not compiled")
@@ -94,7 +93,7 @@ def scatter(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
         updates = body.materialised(updates)  # because loops over few elements are not vectorised
 
     def at_window(batch: Indices, write: Callable[[Sequence[Index]], None]) -> None:
-        """Write the code of `write` for the start of a window, under the condition that the window is within x."""
+        """Call `write` with the start of a window; the code that it writes runs if the window is within x."""
         starts: list[Index] = [0] * y.rank
         fits = None
         for number, axis in enumerate(op.scatter_dims_to_operand_dims):
@@ -142,13 +141,13 @@ def scatter(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
 
     if [*batch_axes, *window_axes] == [*range(updates.spec.rank)]:
         code.loops([updates.spec.shape[axis] for axis in batch_axes], window_body)
-    else:  # not window by window, because windows may overlap
+    else:  # in the order of the updates, because windows may overlap
         code.loops(updates.spec.shape, update_body)
     return [body.stored(memory)]
 
 
 def dynamic_slice(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
-    """Write a slice of x; its start is clamped, so that the slice is within x."""
+    """Write a slice of x; its start is clamped so that the slice is within x."""
     (x, *starts), (y,), code = operands, types, body.code
     firsts = _clamped_starts(body, x.spec, y.shape, starts)
 
@@ -161,7 +160,7 @@ def dynamic_slice(body: Body, op: Any, operands: Tensors, types: Specs) -> Tenso
 
 
 def dynamic_update_slice(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
-    """Write an update of a slice of x; its start is clamped, so that the slice is within x."""
+    """Write an update of a slice of x; its start is clamped so that the slice is within x."""
     (x, update, *starts), (y,), code = operands, types, body.code
     firsts = _clamped_starts(body, y, update.spec.shape, starts)
     memory = body.reuse_or_copy(x)

@@ -1,7 +1,6 @@
 """LLVM code of the inverse sine, cosine and tangent.
 
-The argument is reduced, a polynomial approximates the function of the reduced argument, and a multiple of pi / 4 is
-added.
+A multiple of pi / 4 is added to a polynomial in the reduced argument.
 
 Sources: Abramowitz and Stegun, sections 4.4.32 to 4.4.34; Knuth's and Dekker's error-free sums and products.
 """
@@ -28,16 +27,16 @@ from tenferro.exec.llvm.formula import (
 __all__ = ["acos", "asin", "atan", "atan2"]
 
 PI_4_HIGH = float.fromhex("0x1.921fb54442dp-1")
-"""The first bits of pi / 4, so few that small multiples are exact; `PI_4_LOW` is the rest."""
+"""Leading bits of pi / 4, so few that small multiples are exact; `PI_4_LOW` is the rest."""
 PI_4_LOW = float.fromhex("0x1.8469898cc5170p-49")
 TAN_PI_8 = math.sqrt(2.0) - 1.0
 """Tangent of pi / 8."""
 SCALE_UP, SCALE_DOWN = float.fromhex("0x1p+300"), float.fromhex("0x1p-200")
-"""Factors that scale the arguments of atan2: the first if both arguments are less than it, else the second."""
+"""Factors that scale the arguments of atan2: the first if both magnitudes are less than it, else the second."""
 
 
 def _sum(quarters: Number, angle: Number, low: Number) -> Number:
-    """Write quarters pi / 4 + angle + low; the first term must be 0 or the largest."""
+    """Write quarters pi / 4 + angle + low, in which the first term must be 0 or the largest."""
     y, lost = fast_two_sum(quarters * PI_4_HIGH, angle)
     low = quarters * PI_4_LOW + low
     return y + (lost + low)
@@ -63,7 +62,7 @@ def _atan_of_quotient(above: Number, below: Number) -> tuple[Number, Number, Num
 def _reflected(
     condition: Number, multiple: float, parts: tuple[Number, Number, Number]
 ) -> tuple[Number, Number, Number]:
-    """Write the parts of the angle multiple pi / 4 - a if a condition is true, else of a, from the parts of a."""
+    """Write the parts of multiple pi / 4 - a, for an angle a in parts, if a condition is true; else those of a."""
     quarters, angle, low = parts
     return (
         where(condition, multiple - quarters, quarters),
@@ -73,7 +72,7 @@ def _reflected(
 
 
 def atan(x: Number) -> Number:
-    """Write the inverse tangent, the angle of the point (1, x)."""
+    """Write the inverse tangent of x."""
     return atan2(x, x.constant(1.0))
 
 
@@ -130,7 +129,7 @@ def asin(x: Number) -> Number:
 def acos(x: Number) -> Number:
     """Write the inverse cosine of x.
 
-    For |x| <= 1/2 it is pi / 2 - asin(x). Otherwise it is t = 2 asin(sqrt((1 - |x|) / 2)), or pi - t if x < 0.
+    For |x| <= 1/2 it is pi / 2 - asin(x). Otherwise, with t = 2 asin(sqrt((1 - |x|) / 2)), it is t, or pi - t if x < 0.
     """
     is_small, s, low = _asin_of_reduced(x)
     is_negative = x < 0.0

@@ -1,4 +1,4 @@
-"""LLVM IR as Python objects: values, instructions, functions and modules, which are printed as LLVM's text."""
+"""LLVM IR as Python objects: values, instructions, functions and modules, which are printed as LLVM text."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class VectorType(str):
 
 
 class Value(str):
-    """Name of a value, which begins with % or @, or text of a constant; with the LLVM type."""
+    """Typed name of a value, which begins with % or @, or typed text of a constant."""
 
     __slots__ = ("type",)
     type: str
@@ -66,7 +66,7 @@ def splat(x: Value, lanes: int) -> Value:
 
 
 def result_type(opcode: str, operands: Sequence[Value], type_: str) -> str:
-    """Return the type of an instruction's result, which is `type_` if the operands do not determine it."""
+    """Return the type of an instruction's result: `type_` if the operands do not determine it."""
     if opcode in ARITHMETIC:
         return operands[0].type
     if opcode in COMPARISONS:
@@ -90,11 +90,11 @@ def result_type(opcode: str, operands: Sequence[Value], type_: str) -> str:
 
 @dataclass(slots=True)
 class Instruction:
-    """Instruction of a basic block, or the label that begins one.
+    """Instruction of a basic block, or the label at its start.
 
     Attributes:
         operands: the operands; the first operand of a call is the callee.
-        type: the type that the operands do not determine: of the result, of the elements at an address, or of memory.
+        type: the type of the result, of the elements at an address, or of memory, if operands do not determine it.
         flags: the predicate of a comparison, or flags such as `nsw`.
         labels: the targets of a branch, the blocks from which a phi node gets its operands, or the label.
         suffix: the alignment, metadata or attributes after the operands.
@@ -109,7 +109,6 @@ class Instruction:
     suffix: str = ""
 
     def __str__(self) -> str:
-        """Return the instruction as a line of LLVM's text."""
         if self.opcode == "label":
             return f"{self.labels[0][1:]}:"
         text = _PRINTERS.get(self.opcode, _arithmetic)(self)
@@ -173,7 +172,6 @@ class Declaration:
     attributes: str = ""
 
     def __str__(self) -> str:
-        """Return the declaration as a line of LLVM's text."""
         return f"declare {self.type} @{self.name}({', '.join(self.parameters)}){self.attributes}"
 
 
@@ -185,7 +183,6 @@ class Function:
         parameters: the parameters; pointers are `noalias`.
         entry: the first instructions, which allocate memory on the stack.
         body: the other instructions; each basic block begins with its label.
-        attributes: the attributes after the parameters.
         is_internal: whether only functions of the same module call it.
     """
 
@@ -199,7 +196,6 @@ class Function:
 
     @property
     def instructions(self) -> list[Instruction]:
-        """All instructions of the function, in order."""
         return [*self.entry, *self.body]
 
     def __str__(self) -> str:
@@ -229,11 +225,9 @@ class Module:
 
     Attributes:
         globals: the constants and the metadata, as text.
-        functions: the definitions and declarations of functions, by name.
-        vector_functions: the definitions and declarations of functions that only vectorised loops call, by name.
+        vector_functions: the definitions and declarations of functions that only vectorised loops call.
         retained: the names of functions that LLVM must keep although nothing calls them before loops are vectorised.
-        is_vectorised: whether all loops are written with vectors, so that LLVM only has to move values from the stack to
-            registers.
+        is_vectorised: whether all loops use vectors, so that LLVM only has to move values from the stack to registers.
     """
 
     globals: Sequence[str]
@@ -244,7 +238,7 @@ class Module:
 
     @cached_property
     def text(self) -> str:
-        """LLVM's text of the module with all functions."""
+        """LLVM text of the module with all functions."""
         if not self.retained:
             return self.plain
         used = ", ".join([f"ptr @{name}" for name in self.retained])
@@ -259,18 +253,18 @@ class Module:
 
     @cached_property
     def plain(self) -> str:
-        """LLVM's text of the module without the functions that only vectorised loops call."""
+        """LLVM text of the module without the functions that only vectorised loops call."""
         return _joined([*self.globals, *self.functions.values()])
 
     def printed(self) -> Module:
-        """Return the module with its text instead of the definitions, which take several times the memory."""
+        """Return the module with its text instead of the definitions, which take several times as much memory."""
         declared = {name: x for name, x in self.functions.items() if isinstance(x, Declaration)}
         module = Module(self.globals, declared, is_vectorised=self.is_vectorised)
         module.__dict__.update(plain=self.plain, text=self.text)
         return module
 
     def is_calling(self, prefix: str) -> bool:
-        """Return whether the name of one of the functions begins with a prefix."""
+        """Return whether the name of a function begins with a prefix."""
         return any([name.startswith(prefix) for name in self.functions])
 
 

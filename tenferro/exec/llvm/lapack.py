@@ -1,7 +1,7 @@
 """LLVM lowerings of solutions of linear systems with small matrices, by LAPACK.
 
-LAPACK is column-major. A matrix that it factorizes is copied to column-major memory. A matrix that it only reads stays
-row-major, so LAPACK reads its transpose.
+LAPACK is column-major. A matrix that it factorizes is copied to column-major memory. Other matrices stay row-major, so
+LAPACK reads their transposes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["cholesky", "getrf", "lu", "lu_solve", "solve", "triangular_solve"]
 
 
 def solve(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
-    """Return the solution X of A X = B, computed by gesv; it is NaN if A is singular."""
+    """Return the solution X of A X = B, computed by gesv; NaN if A is singular."""
     (a, b), (y,), code = operands, types, body.code
     *_, n, columns = y.shape
     matrices, x = cm.to_column_major(body, a, op.transpose), cm.to_column_major(body, b)
@@ -41,7 +41,7 @@ def getrf(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
 
 
 def lu(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
-    """Return L and U in one matrix, and the pivots as a permutation, by getrf."""
+    """Return L and U in one matrix, and the pivots as a permutation, computed by getrf."""
     (y, _), code, perm = types, body.code, body.memory(types[1])
     *batch, m, n = y.shape
     k = min(m, n)
@@ -66,7 +66,7 @@ def lu(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
 
 
 def triangular_solve(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
-    """Return the solution X of A X = B with a triangular A, computed by trsm; a zero of the diagonal is divided by."""
+    """Return the solution X of A X = B with a triangular A, computed by trsm; it may divide by zero."""
     a, b = operands
     x = body.copy(b)
     _solve_in_place(body, op, body.dense(a), x)
@@ -106,9 +106,9 @@ def lu_solve(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensor
 
 
 def cholesky(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
-    """Return the lower Cholesky factor of the Hermitian part of A, computed by potrf; NaN if it fails.
+    """Return the lower Cholesky factor L of the Hermitian part of A, computed by potrf; NaN if potrf fails.
 
-    LAPACK reads A^T, which it factorizes as U^H U. Then L = U^T.
+    LAPACK reads A^T, and factorizes it as U^H U. Then L = U^T.
     """
     (a,), (y,), code = operands, types, body.code
     n = y.shape[-1]
@@ -124,7 +124,7 @@ def cholesky(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensor
 
 
 def _solve_in_place(body: Body, op: Routine, a: Memory, x: Memory) -> None:
-    """Overwrite x = B with the solution of op(A) X = B; both are row-major, so that LAPACK sees X^T op(A)^T = B^T."""
+    """Overwrite B in x with the solution of op(A) X = B; both are row-major, so LAPACK solves X^T op(A)^T = B^T."""
     *_, n, columns = x.spec.shape
     options = "R", "U" if op.lower else "L", op.transpose, "U" if op.unit_diagonal else "N"
     one = blas.number(body.code, 1, x.spec.dtype)

@@ -28,15 +28,15 @@ __all__ = [
 ]  # fmt: skip
 
 PASS_TIME, PASS_TIME_PER_LINE = 5e6, 100e3
-"""Estimated time of LLVM's passes in nanoseconds: a constant, and the time for each line of text."""
+"""Estimated time of LLVM's passes in nanoseconds: a constant, and the time per line of text."""
 BASELINE_PENALTY = 0.08
-"""Estimated time by which an instruction takes longer if the passes were not run, in nanoseconds."""
+"""Estimated additional time of an instruction in code without passes, in nanoseconds."""
 CACHE_VERSION = 5
-"""Version of LLVM's options and passes, which is a part of the keys of the compilation cache."""
+"""Version of LLVM's options and passes in the keys of the compilation cache."""
 MISSING_BUILTINS = b"__truncdfhf2", b"__truncsfhf2", b"__extendhfsf2"
-"""Names of functions of the library compiler-rt, with which code in memory is not linked."""
+"""Functions of the library compiler-rt, with which code in memory is not linked."""
 SCIPY_MODULES = (blas, gamma)
-"""Modules of this package that call functions of SciPy, which is imported when code first calls one."""
+"""Modules of this package that call functions of SciPy, which is imported when code first calls them."""
 
 
 @cache
@@ -58,7 +58,7 @@ class Processor:
         has_fma: whether it has fused multiply-add instructions.
         converts_halves: whether it has instructions that convert between float16 and float32.
         lanes: the number of float64 in its vectors. Vectors of 512 bits are used on Ice Lake and later processors only,
-            because earlier ones lower their clock frequency for them.
+            because earlier processors lower their clock frequency for such vectors.
     """
 
     name: str
@@ -68,13 +68,12 @@ class Processor:
     lanes: int
 
     def code(self) -> Code:
-        """Return a new builder of code for this processor."""
         return Code(self.has_fma, self.lanes, self.converts_halves)
 
 
 @cache
 def processor() -> Processor:
-    """Return the processor of this machine, which LLVM detects in half a millisecond."""
+    """Return the processor of this machine."""
     llvm = _llvm()
     features = llvm.get_host_cpu_features()
     is_arm = platform.machine().lower() in ("aarch64", "arm64")
@@ -90,7 +89,6 @@ def processor() -> Processor:
 
 @cache
 def _target() -> Any:
-    """Initialise LLVM's target for this machine, and return it."""
     llvm = _llvm()
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
@@ -101,7 +99,7 @@ def _target() -> Any:
 
 @lru_cache(maxsize=4)
 def _machine(processor: Processor, level: int) -> Any:
-    """Return LLVM's code generator for a processor; its construction takes two milliseconds.
+    """Return LLVM's code generator for a processor.
 
     Threads may share it, because llvmlite holds a lock during each call of LLVM.
     """
@@ -112,21 +110,18 @@ def _machine(processor: Processor, level: int) -> Any:
 
 @cache
 def _add_symbols(module: Any) -> None:
-    """Tell LLVM the addresses of the functions of a module in `SCIPY_MODULES`; this is done once."""
+    """Tell LLVM, once, the addresses of the functions of a module in `SCIPY_MODULES`."""
     llvm = _llvm()
     for name, address in module.addresses().items():
         llvm.add_symbol(name, address)
 
 
 _engines: BoundedCache[Any] = BoundedCache(1)
-"""Cache of the engine of the runtime functions.
-
-There is only one. Another engine would be freed although code is linked with its functions.
-"""
+"""Cache of the only engine of the runtime functions; a second one would be freed although code is linked with it."""
 
 
 def _shared() -> Any:
-    """Return the engine of the runtime functions, which all compiled code may call."""
+    """Return the engine of the runtime functions, which compiled code may call."""
     return _engines.get("shared", _shared_engine)
 
 
@@ -143,7 +138,7 @@ def _shared_engine() -> Any:
 def _in_memory(code: bytes) -> Any:
     """Link an object file in memory, and return the engine that owns its code."""
     llvm = _llvm()
-    # The engine frees its target machine, so it gets a new one; no processor is given, because it only links.
+    # The engine frees its target machine, so it gets a new one, without a processor, because the engine only links.
     engine = llvm.create_mcjit_compiler(
         llvm.parse_assembly(""), _target().create_target_machine(opt=0)
     )
@@ -159,12 +154,11 @@ def _linked(engine: Any) -> Callable[..., int | None]:
 
 
 class Linker:
-    """Compiler and linker of modules, with a cache of the functions by the texts of the modules.
+    """Compiler and linker of modules, with a cache of functions by the text of the module.
 
     Args:
         capacity: the maximum number of cached functions.
         cache: the compilation cache on disk, or None.
-        log: the record of attempts, or None for a new one.
     """
 
     def __init__(
@@ -178,7 +172,7 @@ class Linker:
 
     @cached_property
     def processor(self) -> Processor:
-        """Processor for which code is generated.
+        """The processor of this machine.
 
         Raises:
             NotCompiledError: llvmlite cannot be loaded.
@@ -196,7 +190,7 @@ class Linker:
         """Return the function `@f` of a module, which is compiled and linked unless it is cached.
 
         Args:
-            kind: the kind of function in the executor's compile statistics.
+            kind: the name in the executor's compile statistics.
 
         Raises:
             NotCompiledError: LLVM fails.
@@ -206,17 +200,14 @@ class Linker:
     def baseline(
         self, kind: str, module: Module, work: int | None
     ) -> Callable[..., int | None] | None:
-        """Return the function `@f` of a module, compiled without LLVM's passes.
+        """Return the function `@f` of a module, compiled without LLVM's passes; it returns the same bits.
 
-        It is compiled sooner, runs more slowly, and returns the same bits as optimised code.
+        Return None if the passes are estimated to save time in this call, or were run before, or if there is a cache on
+        disk.
 
         Args:
             work: the estimated number of instructions of the call; None if it is unknown, or if the bits of the
                 results depend on the passes.
-
-        Returns:
-            None if the passes are estimated to save time in this call, or were run before, or if there is a cache on
-            disk.
 
         Raises:
             NotCompiledError: LLVM fails.
@@ -233,14 +224,13 @@ class Linker:
     def _function(
         self, kind: str, module: Module, is_optimised: bool = True
     ) -> Callable[..., int | None]:
-        """Compile and link a module, and count it in the executor's compile statistics."""
         with self.log.attempt(kind), until_compiled():
             function = _linked(self._engine(module, is_optimised))
         self.log.count(kind)
         return function
 
     def cache_clear(self) -> None:
-        """Remove all functions from the cache; a function that is referenced elsewhere can still be called."""
+        """Remove all functions from the cache; functions that are still referenced can be called."""
         self.functions.clear()
         self._baselines.clear()
 
@@ -255,7 +245,7 @@ class Linker:
         return _in_memory(_compiled(module, _machine(self.processor, 0), is_optimised))
 
     def _machine_code(self, module: Module) -> bytes:
-        """Return the optimised machine code of a module, which is read from the cache on disk or compiled."""
+        """Return the optimised machine code of a module, from the cache on disk or compiled."""
         cache, machine = self.cache, _machine(self.processor, 3)
         if cache is None:
             return _compiled(module, machine)
@@ -276,11 +266,10 @@ class LinkedFunction:
     """Function `@f` of a module, which is linked when it is first called.
 
     Args:
-        kind: name of the attempts in the log.
+        kind: name in the executor's compile statistics.
 
     Attributes:
-        module: the module. Once its optimised code is linked, its text replaces the definitions of its functions, which
-            saves memory.
+        module: the module; to save memory, its text replaces its definitions once its optimised code is linked.
         remark: remark beside the step in the printed schedule.
     """
 
@@ -294,8 +283,8 @@ class LinkedFunction:
         """Return the function for one call; None if LLVM fails.
 
         Args:
-            work: estimated number of instructions of the call. The first call does not wait for LLVM's passes if it is
-                short. With None, it waits.
+            work: estimated number of instructions of the call, or None. If the first call is estimated to be short, it
+                does not wait for LLVM's passes.
         """
         if self._function is None and not self._has_failed:
             try:
@@ -315,7 +304,7 @@ def _compiled(module: Module, machine: Any, is_optimised: bool = True) -> bytes:
     """Return the machine code of a module, as the bytes of an object file.
 
     On processors that convert float16 but do not compute with it, LLVM 22 may lower vectors of float16 to calls of
-    `MISSING_BUILTINS`. A less optimised module without these calls is then used.
+    `MISSING_BUILTINS`. In this case the module is optimised less.
     """
     context = _Context(machine)
     code = _emitted(module, context, is_optimised)
@@ -340,9 +329,9 @@ def optimised_module(module: Module, machine: Any) -> Any:
 class _Context:
     """LLVM context for one module, which is freed after use; LLVM's global context would never free constants.
 
-    LLVM's modules must be freed before their context. If one of them is still referenced, for example by a traceback,
-    the context is not freed. This class closes no object of llvmlite, because if a signal handler raised an exception
-    meanwhile, the object would be freed twice.
+    LLVM's modules must be freed before their context. If a module is still referenced, for example by a traceback, the
+    context is not freed. This class closes no object of llvmlite, because an object would be freed twice if a signal
+    handler raised an exception meanwhile.
     """
 
     def __init__(self, machine: Any) -> None:
@@ -352,11 +341,10 @@ class _Context:
         self._modules: list[weakref.ref[Any]] = []
 
     def free(self) -> None:
-        """Let llvmlite free the context when this object is freed, unless a module is still alive."""
+        """Let llvmlite free the context together with this object, unless a module is still alive."""
         self._context._owned = any([module() is not None for module in self._modules])
 
     def parsed(self, text: str) -> Any:
-        """Parse and verify LLVM's text, and return LLVM's module."""
         module = _llvm().parse_assembly(text, self._context)
         self._modules.append(weakref.ref(module))
         module.triple = self.machine.triple
@@ -365,10 +353,10 @@ class _Context:
 
 
 def _modules(module: Module, context: _Context, is_optimised: bool) -> Iterator[Any]:
-    """Yield LLVM's modules, each less optimised than the previous one; for the last one, no passes are run.
+    """Yield LLVM's modules, each less optimised than the previous one; the last module is not optimised.
 
-    LLVM 22 vectorises some basic blocks incorrectly, so that the use of a value precedes its definition. Its code
-    generator would then abort the process. Therefore modules that are invalid after the passes are skipped.
+    LLVM 22 vectorises some basic blocks incorrectly, so that the use of a value precedes its definition. The code
+    generator would abort the process. Therefore modules that are invalid after the passes are skipped.
     """
     pipelines = (_only_sroa,) if module.is_vectorised else (_all_passes, _without_slp)
     for pipeline in pipelines if is_optimised else ():
@@ -385,7 +373,7 @@ def _all_passes(machine: Any, slp: bool = True) -> tuple[Any, Any]:
     """Return LLVM's pipeline of optimisation level 2, and its pass builder.
 
     Args:
-        slp: whether basic blocks are vectorised, in addition to loops.
+        slp: whether to vectorise basic blocks, in addition to loops.
     """
     llvm = _llvm()
     options = llvm.create_pipeline_tuning_options(speed_level=2)
@@ -411,7 +399,6 @@ def _only_sroa(machine: Any) -> tuple[Any, Any]:
 def _after_passes(
     module: Module, context: _Context, pipeline: Callable[[Any], tuple[Any, Any]]
 ) -> Any:
-    """Return LLVM's module after the passes of a pipeline."""
     llvm = _llvm()
     parsed = context.parsed(module.text)
     passes, builder = pipeline(context.machine)

@@ -1,4 +1,4 @@
-"""LLVM text of the functions that a schedule contains."""
+"""LLVM text of the compiled steps of a schedule."""
 
 from __future__ import annotations
 

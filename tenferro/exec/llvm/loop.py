@@ -1,4 +1,4 @@
-"""Compiled loops: a loop is compiled to one function of arrays, which runs all iterations."""
+"""Compiled loops: one function of arrays runs all iterations."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["compiled_loop", "require_gain"]
 
 LOOP = "loop"
-"""Name of the kind of function in the executor's compile statistics."""
+"""Name of loops in the executor's compile statistics."""
 MAX_TEXT_LINES = 20_000
-"""Maximum number of lines of a function's text; LLVM takes up to half a millisecond for each line."""
+"""Maximum number of lines of a function's text; LLVM takes up to half a millisecond per line."""
 
 
 def _require_forms(op: Scan | While, kernels: Binder) -> None:
@@ -57,8 +57,8 @@ def compiled_loop(
     """Return the compiled function of a loop; it is strip-mined if possible.
 
     Args:
-        kernels: the executor's kernels, and the compiled forms of extensions.
-        interpreted: the function that returns the interpreter's loop, which runs instead if LLVM fails.
+        kernels: the executor's kernels, and the lowerings of extensions.
+        interpreted: returns the interpreter's loop, which runs if LLVM fails.
 
     Raises:
         NotCompiledError: the loop cannot be compiled.
@@ -94,7 +94,7 @@ def require_gain(op: Scan | While, kernels: Binder, always: bool) -> None:
     """Raise an error if a loop cannot be compiled, or is so short that compilation would take longer than it saves.
 
     Args:
-        always: whether short loops are accepted too, and ops that are not compiled are found only when code is written.
+        always: whether to accept short loops, too; unsupported ops then raise an error when code is written.
 
     Raises:
         NotCompiledError: the loop cannot be compiled, or is short.

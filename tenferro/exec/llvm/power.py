@@ -1,7 +1,6 @@
 """LLVM code of powers, cube roots and hypot.
 
-A power is e^(y ln(x)). The logarithm is represented as the sum of two numbers, because its error may grow by a factor
-of 1000.
+A power is e^(y ln(x)). The logarithm is the sum of two numbers, because its error may grow by a factor of 1000.
 
 Sources: Muller et al., Handbook of Floating-Point Arithmetic, 2nd ed., chapters 4 and 10; ISO C, annex F.10.4.4, for
 special cases of powers.
@@ -42,7 +41,7 @@ MAX_EXPONENT = 800.0
 SQUARE_OVERFLOW = 1e150
 """Number above which the sum of the squares of two such numbers may overflow."""
 SQUARE_UNDERFLOW = 1e-120
-"""Number below which hypot scales its arguments, because squares may become subnormal."""
+"""Number below which hypot scales its arguments, because their squares may be subnormal."""
 
 
 def _logarithm(a: Number) -> tuple[Number, Number]:
@@ -66,7 +65,7 @@ def _logarithm(a: Number) -> tuple[Number, Number]:
 
 
 def _with_special_cases(x: Number, y: Number, power: Number) -> Number:
-    """Write x^y from `power`, which is |x|^y, with the special cases for negative x, NaN, x = 1 and y = 0."""
+    """Write x^y from power = |x|^y, with the special cases for negative x, NaN, x = 1 and y = 0."""
     half = 0.5 * y
     is_integer = rint(y).equals(y)
     is_even = rint(half).equals(half)
@@ -98,7 +97,7 @@ def pow_(x: Number, y: Number) -> Number:
 
 
 def cbrt(x: Number) -> Number:
-    """Write the cube root, e^(ln|x| / 3) with the sign of x."""
+    """Write the cube root as e^(ln|x| / 3) with the sign of x."""
     a = abs(x)
     high, low = _logarithm(a)
     root = _exp_of_product(THIRD, high, multiply_add(THIRD_LOW, high, THIRD * low))
@@ -107,10 +106,7 @@ def cbrt(x: Number) -> Number:
 
 
 def hypot(x: Number, y: Number) -> Number:
-    """Write sqrt(x^2 + y^2), which is infinite if x or y is infinite.
-
-    Arguments whose squares could overflow or underflow are scaled.
-    """
+    """Write sqrt(x^2 + y^2), which is infinite if x or y is infinite; scale it if squares could over- or underflow."""
     a, b = abs(x), abs(y)
     is_first = a > b
     larger, smaller = where(is_first, a, b), where(is_first, b, a)

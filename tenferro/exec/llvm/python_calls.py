@@ -1,8 +1,7 @@
 """Calls of Python's signal handlers from compiled loops.
 
 A loop runs without the GIL. After each chunk of about `CHUNK_WORK` instructions it acquires the GIL and calls the
-handlers of pending signals. If a handler raises an exception, the loop ends, and the built-in function raises the
-exception.
+handlers of pending signals. If a handler raises an exception, the loop ends, and its caller raises the exception.
 """
 
 from __future__ import annotations
@@ -16,18 +15,18 @@ from tenferro.exec.llvm.ir import Declaration, Function, Instruction, Value
 __all__ = ["CHUNK_WORK", "FAILED", "check_signals", "counted_loop", "define_function", "while_loop"]
 
 FAILED = -1
-"""Status that a function returns if a signal handler has raised an exception."""
+"""Status of a function in which a signal handler has raised an exception."""
 CHUNK_WORK = 10_000_000
-"""Estimated number of instructions between two checks for signals, which take some milliseconds."""
+"""Estimated number of instructions, which take some milliseconds, between two checks for signals."""
 
 
 def define_function(
     code: Code, pointers: Sequence[str], numbers: Sequence[str], name: str, releases: bool = True
 ) -> None:
-    """End the current function, of pointers and integers, and define `@f`, which unpacks its arguments and calls it.
+    """End the current function, and define `@f`, which unpacks its arguments and calls the function.
 
     Args:
-        pointers, numbers: the names of the function's parameters, which are pointers and then integers.
+        pointers, numbers: the names of the function's pointer and integer parameters.
         releases: whether `@f` releases the GIL during the call.
     """
     code.define(name, pointers, numbers)
@@ -53,20 +52,20 @@ def define_function(
 
 
 def check_signals(code: Code) -> None:
-    """Write a call of the handlers of pending signals, and a return of `FAILED` if one raises an exception."""
+    """Write a call of the handlers of pending signals, and a return of `FAILED` if a handler raises an exception."""
     status = code.call(array_function.CHECK_SIGNALS, "i64", (), " cold nounwind")
     code.return_if(code.icmp("ne", status, 0), FAILED)
 
 
 def counted_loop(code: Code, count: int, body: Callable[[Index], None]) -> None:
-    """Write a loop over 0, 1, .. count - 1, with a check for signals after each chunk if it is long."""
+    """Write a loop over 0, 1, .. count - 1, which checks for signals after each chunk of iterations."""
 
     def iteration(i: Index) -> None:
         work = code.work
         body(i)
         work = (code.work - work) // code.frequency
         if work * count > CHUNK_WORK:
-            # A power of two, so that no other variable counts iterations.
+            # For a power of two, the bits of i tell whether a chunk ends, and no other counter is needed.
             size = 1 << max(0, (CHUNK_WORK // work).bit_length() - 1)
             rest = code.value("and", i, size - 1, type="i64")
             is_end = code.icmp("eq", rest, size - 1)

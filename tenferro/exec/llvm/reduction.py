@@ -22,7 +22,7 @@ __all__ = ["COMBINERS", "LONG_ROW", "ROWS"]
 LONG_ROW = 8
 """Minimum extent of the last axis for which a reduction over other axes combines rows elementwise."""
 MAX_REGISTER_VECTORS = 4
-"""Maximum number of vectors in a row for which the partial results of the row are kept in registers."""
+"""Maximum number of vectors in a row whose partial results are kept in registers."""
 
 
 COMBINERS: Mapping[type[StdTensorOp], Combine] = {
@@ -33,11 +33,11 @@ COMBINERS: Mapping[type[StdTensorOp], Combine] = {
     elementwise.And: el.instruction("", "and"),
     elementwise.Or: el.instruction("", "or"),
 }
-"""Functions that write the combination of two terms of a reduction, by the elementwise op that combines them."""
+"""Functions that write the combination of two terms, by elementwise op."""
 
 
 def reduction() -> Row:
-    """Return the row of a reduction over axes."""
+    """Return the lowering of a reduction over axes."""
 
     def write(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
         (x,), (y,), code = operands, types, body.code
@@ -88,13 +88,13 @@ def _loop_over_rows(
 ) -> None:
     """Write loops over the rows of the result, over the terms of a row, and over the elements of a term.
 
-    If a row has few vectors, LLVM unrolls the loop over it and keeps partial results in registers. Otherwise each term
-    would have to wait for the stores of the previous term.
+    If a row has few vectors, LLVM unrolls its loop and keeps partial results in registers. Otherwise each term would
+    wait for the stores of the previous term.
 
     Args:
         count: the number of terms.
         shape: the shape of the result.
-        body: the function that writes the innermost body, for the number of a term and the index of an element.
+        body: writes the innermost body, for the number of a term and the index of an element.
     """
     *outer, width = shape
     vectors = width * itemsize // (8 * code.lanes)
@@ -109,7 +109,7 @@ def _loop_over_rows(
 
 
 def arg_reduction(extreme_of: type[re.Reduction], predicate: str) -> Row:
-    """Return the row of ArgMax or ArgMin, whose result is the first index of the extreme, or of the first NaN.
+    """Return the lowering of ArgMax or ArgMin, whose result is the first index of NaN or else of the extreme.
 
     Args:
         extreme_of: the op that computes the extreme.
@@ -140,7 +140,7 @@ def arg_reduction(extreme_of: type[re.Reduction], predicate: str) -> Row:
 
 
 def _arg_extreme_of_rows(body: Body, x: Tensor, axis: int, y: TensorSpec, predicate: str) -> Tensor:
-    """Write loops that keep the extremes of the rows so far and their indices, and return the indices."""
+    """Write loops that update the extremes and their indices row by row, and return the indices."""
     code, dtype = body.code, x.spec.dtype
     spec = TensorSpec(y.shape, dtype)
     extremes, positions = body.memory(spec), body.result(y)
@@ -167,7 +167,7 @@ def _arg_extreme_of_rows(body: Body, x: Tensor, axis: int, y: TensorSpec, predic
 
 
 def _replaces(code: Code, dtype: DType, value: Element, extreme: Element, predicate: str) -> str:
-    """Write whether a value replaces the extreme so far, because it is beyond it or the first NaN."""
+    """Write whether a value replaces the current extreme: it exceeds the extreme, or is the first NaN."""
     if not dtype.is_inexact:
         sign = "s" if dtype.dtype.kind == "i" else "u"
         return code.icmp(f"{sign}{predicate}", value, extreme)
@@ -186,7 +186,7 @@ def _is_extreme(code: Code, dtype: DType, x: Element, extreme: Element) -> str:
 
 
 def cumulative() -> Row:
-    """Return the row of a cumulative reduction along an axis."""
+    """Return the lowering of a cumulative reduction along an axis."""
 
     def write(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
         (x,), (y,), code = operands, types, body.code

@@ -1,4 +1,4 @@
-"""Rows of the routines by which extension runtimes may describe their computation; `ROUTINES` lists their names."""
+"""LLVM lowerings of `ROUTINES`, by which extension runtimes may describe their computations."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tenferro.types import TensorSpec
 __all__ = ["row_of"]
 
 MAX_EXTENT = 64
-"""Maximum extent of the matrices of a compiled routine; for larger matrices, the interpreter's kernel is faster."""
+"""Maximum extent of matrices in a compiled routine; for larger matrices, the interpreter's kernel is faster."""
 Write = Callable[[Body, Routine, Sequence[Tensor], Sequence[TensorSpec]], Sequence[Tensor]]
 RowOf = Callable[[Routine, Sequence[TensorSpec]], Row | None]
 
 
 def row_of(routine: Routine, inputs: Specs) -> Row | None:
-    """Return the row of a routine for inputs of these types; None if the interpreter's kernel is called instead.
+    """Return the lowering of a routine for inputs of these types; None if the interpreter calls the kernel.
 
     >>> row_of(Routine("lu"), [TensorSpec.parse("f64[65,65]")])
     """
@@ -28,7 +28,7 @@ def row_of(routine: Routine, inputs: Specs) -> Row | None:
 
 
 def matrix_routine(write: Write) -> RowOf:
-    """Return a function that returns the row of a routine, or None if a matrix is large."""
+    """Return the function that returns the lowering of a routine, or None if a matrix is large."""
 
     def row(routine: Routine, inputs: Specs) -> Row | None:
         matrices = [x for x in inputs if x.dtype in blas.LETTERS]

@@ -1,4 +1,4 @@
-"""Rows of the column of compiled forms: the writer of each op, and its requirements on operands."""
+"""LLVM lowering of an op: the writer of its code, and its requirements on operands."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["Row", "Rows", "not_compiled"]
 
 @dataclass(frozen=True)
 class Row:
-    """Compiled form of an op.
+    """LLVM lowering of an op.
 
     Attributes:
         write: the function `write(body, op, operands, types)` that returns the results, lazy or in memory.
         moves: whether an element of the result depends on elements of operands at other indices.
         materialises: the positions of operands that have to be in memory, because their elements are read more than
-            once; or True for all operands, False for none.
-        reason: why the op is not compiled; empty if it is.
+            once; True for all operands, False for none.
+        reason: why the op is not compiled, or "".
         refusal: the function of an op and its operand types that returns why it is not compiled for these types, or "".
     """
 
@@ -38,7 +38,6 @@ class Row:
         return self.reason or self.refusal(op, operands)
 
     def must_materialise(self, position: int) -> bool:
-        """Return whether the operand at a position has to be in memory."""
         return (
             self.materialises
             if isinstance(self.materialises, bool)
@@ -46,7 +45,7 @@ class Row:
         )
 
     def materialised(self, body: Body, operands: Tensors) -> list[Tensor]:
-        """Return the operands; an operand that has to be in memory is written to memory, unless it is cheap."""
+        """Return the operands; write those to memory that have to be in memory, unless they are cheap."""
         return [
             body.materialised(x) if self.must_materialise(position) and not x.is_cheap else x
             for position, x in enumerate(operands)
@@ -57,7 +56,7 @@ Rows = Mapping[type[StdTensorOp], Row]
 
 
 def not_compiled(reason: str) -> Row:
-    """Return the row of an op that is not compiled, for a reason."""
+    """Return the entry for an op that is not compiled, for a reason."""
 
     def write(_: Body, op: Any, *__: Any) -> Any:
         raise NotCompiledError(f"{op.name}: {reason}")

@@ -1,7 +1,7 @@
 """LLVM code of functions of float32, which are evaluated in float64; the caller rounds the result.
 
-The formulas are simpler than for float64, because a float64 has 29 more bits than the result. Rounding errors need no
-correction, polynomials have few terms, nothing overflows or underflows, and no argument is subnormal in float64.
+Because a float64 has 29 more bits than the result, rounding errors need no correction, and polynomials have few terms.
+Nothing overflows or underflows, and no argument is subnormal in float64.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ LN2 = math.log(2.0)
 
 
 def _reduced(x: Number) -> tuple[Number, Number]:
-    """Write r with x = n ln(2) + r for an integer n, and a number whose last bits are n."""
+    """Write r with x = n ln(2) + r for an integer n, and a number whose last bits contain n."""
     shifted = multiply_add(x, 1.0 / LN2, ROUNDER)
     n = shifted - ROUNDER
     return multiply_add(n, -LN2, x), shifted
 
 
 def _times_power(y: Number, shifted: Number) -> Number:
-    """Write 2^n y by adding n to the exponent bits; y must be positive, and y and the result must be normal.
+    """Write 2^n y by adding n, the last bits of `shifted`, to the exponent bits.
 
-    The last bits of `shifted` are n.
+    y must be positive, and y and the result must be normal.
     """
     return from_bits(y.bits() + (shifted.bits() << 52))
 
@@ -84,7 +84,7 @@ def _logarithm(u: Number, near_one: Number | None = None) -> Number:
     """Write ln(u) = e ln(2) + ln(1 + g) for positive u.
 
     Args:
-        near_one: u - 1 without the rounding error of u; None if it is not known.
+        near_one: u - 1 without the rounding error of u, or None.
     """
     e, m = ex.exponent_and_significand(u, ex.ONE - ex.SQRT_HALF)
     g = m - 1.0

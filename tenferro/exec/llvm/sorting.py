@@ -1,7 +1,6 @@
 """LLVM lowerings of sorts along short axes: an element's position is the number of elements that precede it.
 
-A sort of n elements takes n^2 comparisons, but it has no branches, so LLVM vectorises it. It is stable, as the
-interpreter's sort is.
+A sort of n elements takes n^2 comparisons, but LLVM vectorises it, because it has no branches. It is stable.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["SORT", "TOP_K"]
 
 MAX_EXTENT = 128
-"""Maximum extent of the axis of a compiled sort; NumPy's sort is faster for longer axes."""
+"""Maximum extent of the axis of a compiled sort; NumPy's sort is faster along longer axes."""
 Indices = tuple[Index, ...]
 
 
@@ -35,8 +34,8 @@ def rank_sort(
     """Write the first elements in sorted order, and their positions before the sort.
 
     Args:
-        values, positions: the memory of the results, whose extent along the axis is the number of elements.
-        falls: whether the largest element is the first.
+        values, positions: the memory of the results; its extent along the axis is the number of elements to write.
+        falls: whether the largest element comes first.
     """
     code, shape, dtype = body.code, key.spec.shape, key.spec.dtype
     length, count = shape[axis], values.spec.shape[axis]
@@ -67,7 +66,7 @@ def rank_sort(
                 code.loop(number, other)
 
             code.store_value(0, rank, integer)
-            # Of equal elements, those at smaller indices precede x.
+            # Equal elements at smaller indices precede x.
             count_before(0, i, lambda y: code.value("xor", before(x, y), "true"))
             following = code.add(i, 1)
             rest = code.add(code.scaled(following, -1), length)

@@ -1,4 +1,4 @@
-"""LLVM lowerings of the source ops: constants and indices."""
+"""LLVM lowerings of the source ops."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tenferro.types import DType
 __all__ = ["ROWS"]
 
 MAX_INLINE_ELEMENTS = 4096
-"""Maximum number of elements of a constant that is a part of LLVM's text; a larger one is passed as an argument."""
+"""Maximum number of elements of a constant in LLVM text; a larger constant is an argument of the function."""
 Indices = tuple[Index, ...]
 
 
 def constant(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
-    """Return a constant, which is a global of the module if it is small, else an argument of the function."""
+    """Return a constant: a global of the module if it is small, else an argument of the function."""
     (y,), array, code = types, op.array, body.code
     if array.size <= 1:
         return [body.filled(y, array.flat[0] if array.size else 0)]

@@ -1,6 +1,6 @@
 """Compiled stencils: elementwise ops, pads and slices that are computed in one pass over the result.
 
-Padding cuts the result into regions. Within a region, the elements of the result are one formula without conditions.
+Padding cuts the result into regions, in each of which one formula without conditions computes the elements.
 Intermediate values are computed when they are read, and not stored.
 """
 
@@ -24,9 +24,9 @@ from tenferro.types import TensorSpec
 __all__ = ["CUTS", "strip_height", "written_stencil"]
 
 MAX_REGIONS = 64
-"""Maximum number of regions; the code contains separate loops for each."""
+"""Maximum number of regions; the code contains separate loops for each region."""
 STRIP_ELEMENTS = 1 << 16
-"""Number of elements of a strip of the result; before each strip, a thread checks whether the call was interrupted."""
+"""Number of elements of a strip of the result; the function computes one strip, so that calls can be interrupted."""
 Cuts: TypeAlias = "tuple[frozenset[int], ...]"
 """Indices at which the formula of an element changes, along each axis."""
 
@@ -51,10 +51,7 @@ CUTS: Mapping[type, Callable[[Any, Cuts, TensorSpec, TensorSpec], Cuts]] = {
     Slice: _cuts_of_slice,
     Pad: _cuts_of_pad,
 }
-"""Functions that return the cuts of an op's result, from the cuts of its operand, for ops that move elements.
-
-The result of any other op has the cuts of its operands.
-"""
+"""Functions from the cuts of an operand to the cuts of the result; other ops do not change cuts."""
 
 
 def regions(program: GraphProgram) -> list[tuple[tuple[int, int], ...]]:
@@ -89,7 +86,7 @@ def regions(program: GraphProgram) -> list[tuple[tuple[int, int], ...]]:
 
 
 def strip_height(y: TensorSpec) -> int:
-    """Return the number of rows of a strip, where a row is a slice along the first axis of the result y."""
+    """Return the number of rows of a strip; a row is a slice along the first axis of the result y."""
     return max(1, min(y.shape[0], STRIP_ELEMENTS * y.shape[0] // y.size))
 
 
@@ -97,7 +94,7 @@ def written_stencil(program: GraphProgram, processor: Processor) -> WrittenFunct
     """Return the LLVM module of a function of operands, the result, scratch memory and the first row of a strip.
 
     Raises:
-        NotCompiledError: an op is not compiled, or a chain of ops is long, or there are too many regions.
+        NotCompiledError: an op is not compiled, a chain of ops is too long, or there are too many regions.
     """
     code = processor.code()
     body = Body(code)
@@ -131,10 +128,7 @@ def written_stencil(program: GraphProgram, processor: Processor) -> WrittenFunct
 
 
 def _padded(body: Body, op: Pad, operands: Sequence[Tensor], y: TensorSpec) -> Tensor:
-    """Return the padded operand.
-
-    Whether an element is padding is known when its code is written, from the ranges of its index.
-    """
+    """Return the padded operand; the range of an index determines whether to write padding or the operand's element."""
     code, (x, padding) = body.code, operands
 
     def element(index: tuple[Index, ...]) -> Any:
@@ -154,7 +148,7 @@ def _padded(body: Body, op: Pad, operands: Sequence[Tensor], y: TensorSpec) -> T
 def _write_region(
     body: Body, region: tuple[tuple[int, int], ...], stop: Index, x: Tensor, y: Memory
 ) -> None:
-    """Write loops that compute the rows of a region that are in the strip from `%start` to `stop`."""
+    """Write loops over the rows of a region in the strip from `%start` to `stop`."""
     code, (first, last) = body.code, region[0]
     begin = code.intrinsic("smax", "%start", first)
     count = code.value("sub", code.intrinsic("smin", stop, last), begin, type="i64")
@@ -178,7 +172,7 @@ def _write_region(
 
 
 def _within(code: Code, index: Index, first: int, last: int) -> Index:
-    """Return the index, after recording that it is in a range."""
+    """Record the range of an index, and return the index."""
     if not isinstance(index, int):
         code.ranges[index] = (first, last)
     return index

@@ -1,6 +1,6 @@
-"""Text of strip-mined loops.
+"""LLVM code of strip-mined loops.
 
-If the width of strips does not divide the extent, the last strip overlaps the previous one. Both compute the same
+If the width of strips does not divide the extent, the last strip overlaps the previous strip, and computes the same
 values there.
 """
 
@@ -21,9 +21,9 @@ from tenferro.types import TensorSpec
 __all__ = ["KIND", "written_strip"]
 
 KIND = "loop of strips"
-"""Name of the kind of function in the executor's compile statistics."""
+"""Name of strip-mined loops in the executor's compile statistics."""
 MAX_STRIP_WORK = 10 * python_calls.CHUNK_WORK
-"""Maximum estimated number of instructions of a strip; an interrupted call ends only when running strips have ended."""
+"""Maximum estimated number of instructions of a strip, after which an interrupted call ends."""
 
 
 def written_strip(strips: StripMinedScan, inputs: Specs, processor: Processor) -> WrittenFunction:
@@ -40,11 +40,11 @@ def written_strip(strips: StripMinedScan, inputs: Specs, processor: Processor) -
     operands = list(zip(names, inputs, strips.inputs, strict=True))
 
     def begin(name: str, spec: TensorSpec, axis: int | None, lead: int) -> Memory:
-        """Return the memory of a value, beginning at the first element of the strip.
+        """Return the memory of a value from the first element of the strip on.
 
         Args:
             axis: the strip-mined axis of the value in one iteration, or None.
-            lead: 1 if the value is stacked along a first axis for iterations, else 0.
+            lead: 1 if the first axis stacks the values of all iterations, else 0.
         """
         if axis is None:
             return Memory(name, spec)

@@ -1,10 +1,8 @@
 """Strip-mining of scans whose carry is computed elementwise.
 
-A scan over long arrays reads and writes its carry in each iteration. If its ops are elementwise, the carry can be cut
-into strips along an axis, and the scan runs on one strip after another. The carry of a strip then stays in the
-first-level cache, and threads run strips in parallel. The bits of the results are the same.
-
-`tenferro.exec.llvm.strip_loop` writes their code.
+If the ops of a scan over long arrays are elementwise, the carry is cut into strips along an axis. All iterations run on
+one strip, then on the next. The carry of a strip stays in the first-level cache, and threads run strips in parallel.
+The bits of the results are the same. `tenferro.exec.llvm.strip_loop` writes the code.
 """
 
 from __future__ import annotations
@@ -32,9 +30,9 @@ Axes: TypeAlias = "tuple[int | None, ...]"
 """Strip-mined axis of each value; None for a value that is not cut into strips."""
 ELEMENTWISE = frozenset((*elementwise.CARDS, *analytic.CARDS))
 STRIP_BYTES = 1 << 14
-"""Size in bytes of a strip's carry and constants, which is half of a small first-level cache."""
+"""Size in bytes of a strip's carry and constants: half of a small first-level cache."""
 MIN_CARRY_BYTES = 1 << 16
-"""Minimum size in bytes of the carry and constants of a strip-mined loop, which is more than the first-level cache."""
+"""Minimum size in bytes of the carry and constants of a strip-mined loop: more than the first-level cache."""
 MIN_STRIP_WIDTH = 64
 """Minimum number of contiguous elements of a strip, so that they fill vectors."""
 MIN_ITERATIONS = 4
@@ -79,7 +77,7 @@ def strip_mine(op: Scan, inputs: Specs) -> StripMinedScan | None:
         size = sum([spec.nbytes for spec, cut in invariant if cut is not None])
         if size < MIN_CARRY_BYTES:
             continue
-        # The width is a multiple of `unit`, for which the contiguous elements of a strip fill vectors.
+        # The width is a multiple of `unit`, so that the contiguous elements of a strip fill vectors.
         unit = max(1, MIN_STRIP_WIDTH // max(1, prod(largest.shape[axis + 1 :])))
         width = STRIP_BYTES * extent // size // unit * unit
         if width < unit or 2 * width > extent:
@@ -96,7 +94,7 @@ def strip_mine(op: Scan, inputs: Specs) -> StripMinedScan | None:
 
 
 def strip_spec(spec: TensorSpec, width: int, axis: int | None) -> TensorSpec:
-    """Return the type of a strip of a tensor along an axis; if the axis is None, return the type of the tensor."""
+    """Return the type of a strip of a tensor along an axis; if the axis is None, of the tensor."""
     if axis is None:
         return spec
     return TensorSpec.of((*spec.shape[:axis], width, *spec.shape[axis + 1 :]), spec.dtype)
@@ -107,7 +105,7 @@ class _StripWriter:
 
     Attributes:
         strips: the slots whose values are strips.
-        fills: the instructions of constants and broadcasts, by slot; they can be written for a strip too.
+        fills: the instructions of constants and broadcasts, by slot, which can also be written for a strip.
     """
 
     def __init__(self, program: GraphProgram, axis: int, width: int) -> None:
@@ -117,7 +115,7 @@ class _StripWriter:
         self.fills = dict[int, Instruction]()
 
     def body(self, inputs: Axes) -> tuple[Subprogram, Axes] | None:
-        """Return the body on a strip, and the strip-mined axes of its outputs; None if an op is not elementwise."""
+        """Return the body on a strip, and the strip-mined axes of its outputs; None if strips are not possible."""
         program, recomputed = self.program, 0
         for slot, axis in zip(program.input_slots, inputs, strict=True):
             spec = strip_spec(program.types[slot], self.width, axis)
@@ -140,7 +138,7 @@ class _StripWriter:
                 self.fills[step.outputs[0]] = step
             else:
                 recomputed += specs[-1].size
-        if recomputed > self.width:  # each strip would compute so many elements again
+        if recomputed > self.width:  # because each strip would compute these elements again
             return None
         results = [self.values[slot] for slot in program.output_slots]
         subprogram = Subprogram.of(self.graph, arguments, results)
@@ -148,7 +146,7 @@ class _StripWriter:
         return subprogram, tuple(axes)
 
     def _write_strip(self, step: Instruction, specs: Specs) -> bool:
-        """Write an op on strips, and return True; return False if it is not elementwise, or an operand is no strip."""
+        """Write an op on strips; return False if it is not elementwise, or if an operand has no strip."""
         shapes = {spec.shape for spec in specs if spec.rank}
         if type(step.op) not in ELEMENTWISE or len(shapes) > 1:
             return False
@@ -162,7 +160,7 @@ class _StripWriter:
         return True
 
     def _strip(self, slot: int) -> int | None:
-        """Return the value of a slot on a strip, which for a scalar is the scalar; None if there is none."""
+        """Return the strip of a slot's value, for a scalar the scalar; None if it has no strip."""
         spec = self.program.types[slot]
         if slot in self.strips or not spec.rank:
             return self.values[slot]

@@ -1,4 +1,4 @@
-"""LLVM lowerings of the structural ops, most of which are index arithmetic without a copy."""
+"""LLVM lowerings of the structural ops, mostly as index arithmetic without a copy."""
 
 from __future__ import annotations
 
@@ -18,11 +18,7 @@ Indices = tuple[Index, ...]
 
 
 def reindexed(index_of: Callable[[Code, Any, Indices, TensorSpec, TensorSpec], Indices]) -> Row:
-    """Return the row of an op whose result consists of elements of its operand at other indices.
-
-    Args:
-        index_of: the function that returns the index of the operand, from an index of the result.
-    """
+    """Return the lowering of an op that moves elements; `index_of` maps a result's index to the operand's."""
 
     def write(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
         x, y = operands[0], types[0]
@@ -41,7 +37,7 @@ def transpose(code: Code, op: Any, index: Indices, x: TensorSpec, y: TensorSpec)
 
 
 def reshape(code: Code, op: Any, index: Indices, x: TensorSpec, y: TensorSpec) -> Indices:
-    """Return the index of the operand of a Reshape, for an index with the same column-major linear index."""
+    """Return the index of the operand of a Reshape with the column-major linear index of `index`."""
     nontrivial = [i for i, n in zip(index, y.shape, strict=True) if n != 1]
     if [n for n in x.shape if n != 1] == [n for n in y.shape if n != 1]:
         remaining = iter(nontrivial)
@@ -87,7 +83,7 @@ def extract_diag(code: Code, op: Any, index: Indices, x: TensorSpec, y: TensorSp
 
 
 def concatenate(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
-    """Write copies of the operands to slices of the result, and return the result."""
+    """Write copies of the operands to slices of the result."""
     (y,) = types
     memory, start = body.result(y), 0
     for x in operands:
@@ -104,10 +100,10 @@ def _copy_into(
     steps: Sequence[int] | None = None,
     extents: Sequence[tuple[int, int]] | None = None,
 ) -> None:
-    """Write a copy of the elements of x, whose index i becomes start + step i along each axis of the memory.
+    """Write a copy of x in which index i becomes start + step i along each axis of the memory.
 
     Args:
-        extents: the range of indices of x along each axis that is copied; None for all.
+        extents: the range of copied indices of x along each axis; None for all.
     """
     code, y = body.code, memory.spec
     ranges = extents or [(0, n) for n in x.spec.shape]
@@ -124,7 +120,7 @@ def _copy_into(
 
 
 def pad(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
-    """Write a Pad: fill the result with the padding value, then copy the elements that it contains."""
+    """Write a Pad: fill the result with the padding value, then copy the operand."""
     (x, value), (y,) = operands, types
     memory = body.result(y)
     body.write(body.number(y, body.at(value)), memory)
@@ -154,7 +150,7 @@ def embed_diag(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
 
 
 def triangle(lower: bool) -> Row:
-    """Return the row of Tril if `lower`, else of Triu; elements outside the triangle are zero."""
+    """Return the lowering of Tril if `lower`, else of Triu; elements outside the triangle are zero."""
 
     def write(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
         (x,), (y,), code = operands, types, body.code

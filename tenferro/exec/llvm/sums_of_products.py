@@ -1,4 +1,4 @@
-"""Compiled sums of products of two strided arrays; a tile of results is kept in vector registers."""
+"""Compiled sums of products of two strided arrays; a tile of results is in vector registers."""
 
 from __future__ import annotations
 
@@ -19,12 +19,9 @@ from tenferro.program import BoundedCache
 __all__ = ["MAX_MATRIX_BYTES", "CompiledSums", "module_of", "tile_of", "write_sums"]
 
 KIND = "sum of products"
-"""Name of the kind of function in the executor's compile statistics."""
+"""Name of sums of products in the executor's compile statistics."""
 REGISTERS = 32, 15
-"""Number of vector registers for totals and for a row, with vectors of 512 bits, and without.
-
-Without them, another register contains a factor.
-"""
+"""Number of vector registers for totals and a row of b, with and without vectors of 512 bits."""
 MAX_TILE_COLUMNS = 4, 2
 """Maximum number of vectors in a row of a tile, with and without vectors of 512 bits."""
 MIN_MULTIPLICATIONS = 1 << 16
@@ -32,24 +29,20 @@ MIN_MULTIPLICATIONS = 1 << 16
 CACHE_ENTRIES = 64
 """Maximum number of modules cached by one compiler."""
 DOT_TILE = 4
-"""Positions, and outputs, of a tile whose totals are vectors of terms, which need vectors of 512 bits."""
+"""Number of positions, and of outputs, of a tile whose totals are vectors of terms; it needs vectors of 512 bits."""
 MIN_DOT_VECTORS = 4
-"""Minimum number of vectors of terms for which the sums at their end take less time than the products."""
+"""Minimum number of vectors of terms for which the products take longer than the final sums of lanes."""
 MAX_MATRIX_BYTES = 1 << 20, 1 << 18
-"""Break-even against BLAS: maximum size in bytes of a matrix b, with and without vectors of 512 bits.
+"""Maximum size in bytes of a matrix b, with and without vectors of 512 bits; BLAS is faster for a larger matrix.
 
-The matrix is not packed and is read again for each tile, so it has to fit in the second-level cache.
+The matrix is not packed and is read for each tile, so it has to fit in the second-level cache.
 """
 MAX_NARROW_MULTIPLICATIONS = 1 << 20
-"""Number of multiplications from which BLAS is faster, with a copy of the windows, if vectors are not the widest."""
+"""Number of multiplications from which BLAS is faster if compiled code does not use the widest vectors."""
 
 
 class CompiledSums:
-    """Compiler of sums of products, with a cache of the modules.
-
-    Args:
-        always: whether small sums are compiled, too.
-    """
+    """Compiler of sums of products, with a cache of modules; with `always`, it compiles small sums, too."""
 
     def __init__(self, linker: Linker, always: bool) -> None:
         self.linker, self.min_multiplications = linker, 1 if always else MIN_MULTIPLICATIONS
@@ -60,7 +53,7 @@ class CompiledSums:
     def function(self, sums: SumOfProducts, multiplications: int) -> CompiledSum | None:
         """Return a function of pointers to a, b and y and a range of tasks, and the number of tasks of a row.
 
-        None if it is not worth compiling, or if the outputs are fewer than the elements of a vector.
+        Return None if BLAS is faster, or if the outputs do not fill a vector.
         """
         if multiplications < self.min_multiplications:
             return None
@@ -87,12 +80,12 @@ class CompiledSums:
 
 
 def tile_of(sums: SumOfProducts, code: Code) -> tuple[int, int, int]:
-    """Return the positions of a tile, its vectors of outputs, and the elements per vector.
+    """Return the number of positions of a tile, its number of vectors of outputs, and the elements per vector.
 
-    If the terms are contiguous in b, the vectors are of terms, and the second number is that of outputs.
+    If the terms are contiguous in b, the vectors are of terms, and the second number is the number of outputs.
 
     Raises:
-        NotCompiledError: the processor has no multiply-adds, or the outputs are fewer than the elements of a vector.
+        NotCompiledError: the processor has no multiply-adds, or the outputs or terms do not fill a vector.
     """
     widest = code.lanes
     outputs, stride, _ = sums.outputs
@@ -104,7 +97,7 @@ def tile_of(sums: SumOfProducts, code: Code) -> tuple[int, int, int]:
         if is_narrow or is_short or min(outputs, sums.places[0]) < DOT_TILE:
             raise NotCompiledError(f"{terms} terms are not enough whole vectors of multiply-adds")
         return DOT_TILE, DOT_TILE, lanes
-    # Wide vectors at the end of a row overlap those before if the outputs are not a multiple of the columns.
+    # If the outputs are not a multiple of the columns, the last wide vectors of a row overlap the previous vectors.
     vectors = [
         (-(-outputs // (columns * lanes)) * columns, -columns, lanes)
         for lanes in all_lanes
@@ -119,14 +112,14 @@ def tile_of(sums: SumOfProducts, code: Code) -> tuple[int, int, int]:
     most = min(positions, (REGISTERS[is_narrow] - columns) // columns)
 
     def loads(height: int) -> tuple[int, int]:
-        # If the number of positions is not a multiple of the height, the last tile overlaps the previous one.
+        # If the number of positions is not a multiple of the height, the last tile overlaps the previous tile.
         return -(-positions // height) * (height + columns), -height
 
     return min(range(max(1, most // 2), most + 1), key=loads), columns, lanes
 
 
 def module_of(sums: SumOfProducts, processor: Processor) -> Module:
-    """Return the module of a function of pointers to a, b and y and a range of tasks, which are tiles of a row."""
+    """Return the module of a function of pointers to a, b and y and a range of tasks; see `write_sums`."""
     code = processor.code()
     count = code.value("sub", "%stop", "%start", type="i64")
     write_sums(code, sums, ("%a", "%b", "%y"), "%start", count)
@@ -138,7 +131,7 @@ def module_of(sums: SumOfProducts, processor: Processor) -> Module:
 def write_sums(
     code: Code, sums: SumOfProducts, pointers: tuple[str, str, str], start: Index, count: Index
 ) -> None:
-    """Write the loops over `count` tasks from `start` on, which are tiles of a row.
+    """Write the loops over `count` tasks from `start` on; a task is a range of positions of a row, with all outputs.
 
     Args:
         pointers: the addresses of a, b and y.
@@ -159,10 +152,10 @@ class _Tiles:
     """Writer of the tiles of a sum of products, whose totals are vectors in registers.
 
     Attributes:
-        vector, align: LLVM's type of a vector, and the alignment of its memory.
+        vector, align: the LLVM type of a vector, and the alignment of its memory.
         places: position and vector, or position and output, of each total.
-        totals: pointers to the totals on the stack, from where LLVM moves them to registers.
-        cell: pointer to a copy of the totals, if outputs are not contiguous in y; else empty.
+        totals: pointers to the totals on the stack; LLVM moves the totals to registers.
+        cell: pointer to a copy of the totals if outputs are not contiguous in y; else empty.
     """
 
     def __init__(self, code: Code, sums: SumOfProducts, pointers: tuple[str, str, str]) -> None:
@@ -180,7 +173,6 @@ class _Tiles:
         self.cell = "" if sums.outputs[2] == 1 else code.alloca(element, size)
 
     def write_task(self, number: Index) -> None:
-        """Write the tiles of one task: some positions of a row, with all outputs."""
         code, sums = self.code, self.sums
         positions, *strides = sums.places
         row, tile = code.divmod(number, -(-positions // self.height))
@@ -208,11 +200,11 @@ class _Tiles:
 
     @property
     def is_dot(self) -> bool:
-        """Whether vectors are of terms, because these are contiguous in b."""
+        """Whether vectors contain terms, not outputs, because the terms are contiguous in b."""
         return self.sums.outputs[1] != 1
 
     def _moved(self, offsets: Offsets, number: Index, strides: Sequence[int]) -> Offsets:
-        """Return the offsets plus a number times a stride each."""
+        """Return the offsets plus a number times each stride."""
         code, pairs = self.code, zip(offsets, strides, strict=True)
         a, b, y = (code.add(offset, code.scaled(number, stride)) for offset, stride in pairs)
         return a, b, y
@@ -242,11 +234,11 @@ class _Tiles:
         return self.code.address(pointer, reduce(self.code.add, offset), self.sums.dtype)
 
     def _load(self, pointer: str, *offset: Index) -> Value:
-        """Write a load of a vector, and return it."""
+        """Write a load of a vector at a sum of offsets."""
         return self.code.load_value(self.vector, self._address(pointer, *offset), self.align)
 
     def _sum_along(self, axis: int, a: Index, b: Index) -> None:
-        """Write the loops over the terms of an axis and of the axes after it."""
+        """Write the loops over the terms of this axis and of later axes."""
         code, terms = self.code, self.sums.terms
         if axis == len(terms):
             self._multiply_add(a, b)
@@ -281,14 +273,14 @@ class _Tiles:
             code.store_value(code.intrinsic("fma", left[m], right[n], old), total)
 
     def _store_totals(self, pointer: str, offset: Index, step: int) -> None:
-        """Store all totals; `step` is the distance of positions."""
+        """Store all totals; `step` is the stride of positions."""
         code = self.code
         for (m, v), total in zip(self.places, self.totals, strict=True):
             address = self._address(pointer, offset, m * step + v * self.lanes)
             code.store_value(code.load_value(self.vector, total), address, suffix=self.align)
 
     def _store_output(self, y: Index, output: Index) -> None:
-        """Store one output at each position, in the order of memory."""
+        """Store one output at each position."""
         code, dtype = self.code, self.sums.dtype
         for m in range(self.height):
             total = code.load(self.cell, code.add(output, m * self.columns * self.lanes), dtype)
@@ -300,7 +292,7 @@ class _Tiles:
         vectors = [code.load_value(self.vector, total) for total in self.totals]
         even, odd = (range(first, 2 * lanes, 2) for first in (0, 1))
         while len(vectors) > len(self.places) // lanes:
-            # Sums of neighbours of two vectors are one vector.
+            # The sums of neighbouring lanes of two vectors are one vector.
             vectors = [
                 code.value("fadd", *[code.shuffle(x, z, half) for half in (even, odd)])
                 for x, z in zip(vectors[::2], vectors[1::2], strict=True)
@@ -314,6 +306,5 @@ class _Tiles:
 
 
 def _broadcast(code: Code, x: Value, lanes: int) -> Value:
-    """Return a vector with x in all lanes."""
     poison = Value("poison", VectorType(lanes, x.type))
     return code.shuffle(code.insert(poison, x, 0), "poison", (0,) * lanes)

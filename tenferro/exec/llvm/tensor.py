@@ -1,6 +1,6 @@
 """Values of programs during compilation.
 
-A lazy value writes the code of an element where the element is read. A materialised value is in memory.
+For a lazy value, the code of an element is written where the element is read. A materialised value is in memory.
 """
 
 from __future__ import annotations
@@ -35,16 +35,14 @@ __all__ = [
 ]
 
 MAX_ALLOCA_ELEMENTS = 32
-"""Maximum number of real numbers in a value on the stack; LLVM moves such a value to registers."""
+"""Maximum number of real numbers in a value on the stack, which LLVM moves to registers."""
 MAX_SCRATCH_BYTES = 1 << 26
 """Maximum size of a function's scratch memory, in bytes."""
 _NUMBERS = count()
 Tensors: TypeAlias = "Sequence[Tensor]"
-"""Operands or results of an op."""
 Specs: TypeAlias = Sequence[TensorSpec]
-"""Types of operands or of results."""
 Writer: TypeAlias = "Callable[[Body, Any, Tensors, Specs], Tensors]"
-"""Function `write(body, op, operands, types)` that writes an op and returns its results."""
+"""Function `write(body, op, operands, types)` that writes an op, and returns its results."""
 Store: TypeAlias = Callable[[tuple[Index, ...], Element], None]
 """Function `store(index, value)` that writes a store of an element at an index."""
 
@@ -54,8 +52,8 @@ class Memory:
     """Memory of a value.
 
     Attributes:
-        strides: strides in elements; None for row-major contiguous memory.
-        offset: position of the first element, where there are strides.
+        strides: strides in elements; None for row-major memory.
+        offset: position of the first element, if there are strides.
     """
 
     pointer: str
@@ -69,10 +67,9 @@ class Tensor:
     """Value of a program during compilation.
 
     Attributes:
-        element: the function that writes the code of the element at an index, and returns the element.
+        element: writes the code of the element at an index, and returns the element.
         reads: the memory from which elements are read.
-        aligned: the part of `reads` from which each element reads only at its own index. The value may be written to
-            this memory.
+        aligned: the part of `reads` that each element reads only at its own index, so the value may overwrite it.
         memory: the memory of a materialised value; None for a lazy value.
         is_cheap: whether an element costs no more than a load.
         number: a number that no other value has.
@@ -90,7 +87,7 @@ class Tensor:
 def elementwise_tensor(
     spec: TensorSpec, element: Callable[[tuple[Index, ...]], Element], operands: Tensors
 ) -> Tensor:
-    """Return a lazy value each of whose elements depends only on the operands' elements at the same index."""
+    """Return a lazy value; each element depends only on the operands' elements at the same index."""
     reads = frozenset[Memory]().union(*[x.reads for x in operands])
     unaligned = frozenset[Memory]().union(*[x.reads - x.aligned for x in operands])
     return Tensor(spec, element, reads, reads - unaligned)
@@ -107,7 +104,7 @@ def inverse_permute(axes: Iterable[int], indices: Iterable[Index]) -> tuple[Inde
 
 
 def transposed_spec(spec: TensorSpec, order: Sequence[int]) -> TensorSpec:
-    """Return the type of a transposed value."""
+    """Return the type of the transposed value."""
     return TensorSpec.of(tuple([spec.shape[axis] for axis in order]), spec.dtype)
 
 
@@ -121,12 +118,12 @@ def transposed(body: Body, x: Tensor, order: Sequence[int]) -> Tensor:
 
 
 def in_float32(write: Writer) -> Writer:
-    """Return a writer that computes in float32 if operands are float16 or bfloat16, and rounds only the results."""
+    """Return a writer that computes float16 and bfloat16 in float32, and rounds only the results."""
 
     def widened(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
         if not any([spec.dtype in HALF_DTYPES for spec in [*types, *[x.spec for x in operands]]]):
             return write(body, op, operands, types)
-        # Elements need no conversion, because in registers they are float32.
+        # Elements need no conversion, because they are float32 in registers.
         wide = [Tensor(_as_float32(x.spec), x.element, x.reads, x.aligned) for x in operands]
         results = write(body, op, wide, [_as_float32(spec) for spec in types])
         return [_rounded(body, x, spec) for x, spec in zip(results, types, strict=True)]
@@ -156,7 +153,7 @@ class Body:
         target: the memory to which the current op may write its result, or None.
 
     Args:
-        kernels: the executor's kernels, by which extensions are compiled; None if extensions are not compiled.
+        kernels: the executor's kernels, which have the lowerings of extensions; None if extensions are not compiled.
     """
 
     def __init__(self, code: Code, kernels: Binder | None = None) -> None:
@@ -170,7 +167,7 @@ class Body:
     # ---- values ----------------------------------------------------------------------------------
 
     def at(self, x: Tensor, index: tuple[Index, ...] = ()) -> Element:
-        """Return the element of a value at an index; if its code has been written before, it is not written again."""
+        """Return the element of a value at an index; its code is written once per scope."""
         return self.code.once((x.number, index), lambda: x.element(index))
 
     def stored(self, memory: Memory) -> Tensor:
@@ -184,7 +181,7 @@ class Body:
         return Tensor(spec, element, reads, reads, contiguous, is_cheap=True)
 
     def offset(self, memory: Memory, index: Sequence[Index]) -> Index:
-        """Return the position in memory of an element, or of the first one with the leading indices."""
+        """Return the position in memory of an element, or of the first element with these leading indices."""
         if memory.strides is None:
             return self.code.ravel_index(index, memory.spec.shape)
         offset = memory.offset
@@ -193,16 +190,16 @@ class Body:
         return offset
 
     def read(self, memory: Memory) -> Tensor:
-        """Return the value in this memory; a scalar is loaded now, because the memory may be overwritten later."""
+        """Return the value in memory; load a scalar now, because the memory may be overwritten later."""
         x = self.stored(memory)
         return x if x.spec.shape else self.number(x.spec, self.at(x))
 
     def number(self, spec: TensorSpec, value: Element) -> Tensor:
-        """Return a value all of whose elements are an element that has been computed."""
+        """Return a value whose elements are all `value`."""
         return Tensor(spec, lambda _: value, is_cheap=True)
 
     def filled(self, spec: TensorSpec, value: Any) -> Tensor:
-        """Return a value all of whose elements are a constant."""
+        """Return a value whose elements are all a constant."""
         return self.number(spec, literal(value, spec.dtype))
 
     # ---- memory ----------------------------------------------------------------------------------
@@ -241,18 +238,18 @@ class Body:
         return Memory(name, TensorSpec.of(array.shape, DType.of(array.dtype)))
 
     def reuse_or_copy(self, x: Tensor) -> Memory:
-        """Return memory that contains a value and may be updated: the value's memory, or that of a copy."""
+        """Return memory that contains a value and may be updated: `reusable`, or a copy."""
         memory, self.reusable = self.reusable, None
         if memory is not None and x.memory is memory:
             return memory
         return self.copy(x)
 
     def write(self, x: Tensor, memory: Memory) -> None:
-        """Write a loop that stores all elements of x to memory from which no element is read."""
+        """Write a loop that stores all elements of x to memory that x does not read."""
         self.write_all([(x, self.storing(memory))])
 
     def storing(self, memory: Memory) -> Store:
-        """Return the writer of an element to memory."""
+        """Return a function that writes a store of an element to memory."""
 
         def store(index: tuple[Index, ...], value: Element) -> None:
             self.code.store(value, memory.pointer, self.offset(memory, index), memory.spec.dtype)
@@ -262,8 +259,7 @@ class Body:
     def write_all(self, writes: Sequence[tuple[Tensor, Store]]) -> None:
         """Write loops that store all elements of several values; values of one shape share a loop.
 
-        All elements at an index are computed before one is stored. Therefore values may be stored to the memory that
-        they read, if it is `aligned`.
+        All elements at an index are computed before any is stored. Therefore values may overwrite `aligned` memory.
         """
         groups: dict[tuple[Any, ...], list[tuple[Tensor, Store]]] = {}
         for x, store in writes:
@@ -278,7 +274,7 @@ class Body:
             self.code.loops(shape, write)
 
     def materialised(self, x: Tensor) -> Tensor:
-        """Return the value in memory; a scalar is computed and kept in a register instead."""
+        """Return the value in memory, or a scalar in a register."""
         if x.memory is not None:
             return x
         if not x.spec.shape:

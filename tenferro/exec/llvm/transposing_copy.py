@@ -1,8 +1,7 @@
 """Compiled transposing copies: blocks are transposed in vector registers.
 
-Large results are written by non-temporal stores. An ordinary store to a cache line first reads the line. If the
-distance of the columns is a power of two, the lines also evict each other from the cache. A non-temporal store of a
-whole line neither reads it nor occupies the caches.
+Large results are written by non-temporal stores of whole cache lines, which neither read the lines nor occupy the
+caches. Ordinary stores first read the lines, which evict each other if the stride of columns is a power of two.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from tenferro.program import BoundedCache
 __all__ = ["TransposingCopies", "module_of"]
 
 KIND = "transposing copy"
-"""Name of the kind of function in the executor's compile statistics."""
+"""Name of transposing copies in the executor's compile statistics."""
 MAX_LANES = 16
 """Maximum number of elements per vector; a block is transposed in as many registers."""
 TILE_ROWS = 256
 """Number of rows of a tile, which is copied column by column; the TLB must have an entry for each row."""
 MIN_TASKS = 64
-"""Minimum number of tasks into which a copy is divided, if it is large enough, so that threads can share them."""
+"""Minimum number of tasks of a sufficiently large copy, which threads share."""
 CACHE_ENTRIES = 64
 """Maximum number of functions that one compiler caches."""
 MIN_LANES = 4
@@ -49,7 +48,7 @@ class TransposingCopies:
     def function(self, transposition: Transposition) -> tuple[Callable[..., Any], int] | None:
         """Return a function of pointers to x and y and of a range of tasks, and the number of tasks.
 
-        None is returned if the processor has short vectors, or if LLVM fails.
+        Return None if the processor has short vectors, or if LLVM fails.
         """
         return self.functions.get(transposition, lambda: self._compiled(transposition))
 
@@ -65,9 +64,9 @@ class TransposingCopies:
 
 
 def tasks_of(transposition: Transposition) -> tuple[list[int], int]:
-    """Return the extents of the outer loops and of the loop over tiles, and the number of these loops that form tasks.
+    """Return the extents of the outer loops and of the loop over tiles, and the number n of loops that form tasks.
 
-    A task is one iteration of the loops that form tasks.
+    A task is one iteration of the first n loops.
     """
     blocks = prod([n for n, _ in transposition.rows]) * transposition.itemsize // LINE
     tiles = -(-blocks // _tile_blocks(transposition, blocks))
@@ -86,7 +85,7 @@ def _tile_blocks(transposition: Transposition, blocks: int) -> int:
 def lanes_of(transposition: Transposition, processor: Processor) -> int:
     """Return the number of elements per vector.
 
-    If it does not divide the length of a column, the last vector of the column overlaps the previous one.
+    If it does not divide the length of a column, the last vector of a column overlaps the previous vector.
     """
     width = prod([n for n, _ in transposition.columns])
     lanes = min(MAX_LANES, max(1, 8 * processor.lanes // transposition.itemsize))
@@ -172,7 +171,7 @@ def _start(code: Code, number: Index, length: int, total: int) -> Index:
 def _offsets(
     code: Code, name: str, axes: Sequence[tuple[int, int]]
 ) -> Callable[[Index, int], Index]:
-    """Return a function of a position and of k, which returns the offset in memory of the k-th position after it.
+    """Return a function from a position p and an integer k to the offset in memory of position p + k.
 
     Positions are row-major in the axes. If there are several axes, the offsets are read from a table.
     """

@@ -1,10 +1,9 @@
 """LLVM code of sine, cosine and tangent: a reduction of the argument by multiples of pi / 2, and two polynomials.
 
-The reduction is Cody and Waite's. pi / 2 is split into parts of 33 bits, so that products with integers of up to 20
-bits are exact. For larger arguments, the C library is called.
+The reduction is Cody and Waite's: pi / 2 is split into parts of 33 bits, whose products with integers of up to 20 bits
+are exact. For larger arguments, the C library is called.
 
-Sources: both polynomials are evaluated as Ng's in fdlibm; Cody and Waite, Software Manual for the Elementary Functions,
-1980; two-sum is Knuth's.
+Sources: Cody and Waite, Software Manual for the Elementary Functions, 1980; K. C. Ng's sine and cosine in fdlibm.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ HALF_PI = [
 
 
 def _reduced(x: Number) -> tuple[Number, Number, Number]:
-    """Write n, r and low with x = n pi / 2 + r + low and |r| <= pi / 4; n is the last bits of an i64."""
+    """Write n, r and low with x = n pi / 2 + r + low and |r| <= pi / 4; n is in the last bits of an i64."""
     shifted = multiply_add(x, 2 / math.pi, ROUNDER)
     n = shifted - ROUNDER
     first, second, third, fourth = [n * part for part in HALF_PI]
@@ -75,7 +74,7 @@ def _pair(x: Number) -> tuple[Number, Number, Number]:
 
 
 def _by_quadrant(n: Number, even: Number, odd: Number) -> Number:
-    """Write `odd` if bit 0 of n is 1, else `even`; it is negated if bit 1 of n is 1."""
+    """Write `odd` if bit 0 of n is 1, else `even`; negate the number if bit 1 of n is 1."""
     y = where(has_bit(n, 0), odd, even)
     return where(has_bit(n, 1), -y, y)
 

@@ -11,15 +11,14 @@ from tenferro.program import GraphProgram, last_uses
 __all__ = ["UPDATE_OPS", "delay_updates"]
 
 UPDATE_OPS = (Scatter, DynamicUpdateSlice)
-"""Ops that update their first operand in place if it is the operand's last use."""
+"""Ops that update their first operand in place at its last use."""
 
 
 def delay_updates(program: GraphProgram) -> Sequence[Instruction]:
     """Return the instructions in an order in which each update is as late as possible.
 
-    An update runs in place if it is the last use of its operand, so other readers of the operand should precede it. For
-    example, the derivative of an update reads a slice of the cotangent, and sets the slice to zero. In a program, these
-    may be in either order.
+    An update runs in place if all other readers of its operand precede it. For example, the derivative of an update
+    reads a slice of the cotangent, and sets the slice to zero. A program may contain both steps in either order.
     """
     if not any([isinstance(step.op, UPDATE_OPS) for step in program.instructions]):
         return program.instructions

@@ -1,8 +1,4 @@
-"""Planning of schedules by a sequence of steps.
-
-A planning step is a pure function from schedule to schedule, which makes one kind of decision. docs/execution.md lists
-the steps and their decisions.
-"""
+"""Planning of schedules by a sequence of pure functions from schedule to schedule, which docs/execution.md lists."""
 
 from __future__ import annotations
 
@@ -17,11 +13,11 @@ from tenferro.exec.plan.tiling import tile_groups
 __all__ = ["NATIVE", "Binder", "Pass", "PlanStep", "planning"]
 
 NATIVE: tuple[PlanStep, ...] = (fold.fold, place.place)
-"""Planning steps without a compiler, which run between `bind` and `finish`, also on the bodies of loops."""
+"""Planning steps without a compiler; they run between `bind` and `finish`, also on the bodies of loops."""
 
 
 def planning(compiler: LoopCompiler | None) -> tuple[PlanStep, ...]:
-    """Return the planning steps; if there is a compiler, they include the compilation of loops, groups and blocks."""
+    """Return the planning steps; with a compiler, they include the compilation of loops, groups and blocks."""
     if compiler is None:
         return NATIVE
     loops, stencils, fused, blocks, compiled = (

@@ -1,4 +1,4 @@
-"""Alias analysis: computes which values may share memory, as buffer assignment and copies require."""
+"""Alias analysis: computes which values may share memory."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Aliases:
     """Result of the alias analysis of a schedule.
 
     Attributes:
-        roots: for each slot, the slots whose memory its value may share. The memory of such a root was allocated by
-            the step that writes the root, or by the caller.
+        roots: for each slot, the slots whose memory its value may share. A root is an input, a constant, or a result
+            that is not a view of an operand.
         foreign: the roots whose memory the program may neither overwrite nor return, such as inputs and constants.
     """
 
@@ -25,7 +25,7 @@ class Aliases:
 
 
 def aliases(program: ExecProgram) -> Aliases:
-    """Return the aliases of all slots that the schedule reads or writes."""
+    """Return the aliases of all slots of the schedule."""
     sources = (*program.input_slots, *program.constants)
     roots: dict[int, tuple[int, ...]] = {slot: (slot,) for slot in sources}
     foreign = set(sources)
@@ -42,7 +42,7 @@ def aliases(program: ExecProgram) -> Aliases:
 
 
 def may_view(step: ExecInstruction) -> bool:
-    """Return whether a result of a step may be a view of an operand, or a read-only array."""
+    """Return whether a result of a step may be a view of an operand, or a cached read-only array."""
     if step.planned is not None or step.is_ufunc:
         return False
     return isinstance(step.kernel, Kernel) and step.kernel.may_view(step.op)

@@ -44,11 +44,8 @@ class Binder:
     """Binder of ops to the kernels of a backend, and planner of schedules.
 
     Attributes:
-        backend: the backend of the kernels.
-        extensions: the registry of the runtimes of extension families.
         passes: the passes that run on programs, and on the bodies of loops and conditionals.
         plan: the planning steps that run on schedules, and on the bodies of loops and conditionals.
-        resources: the threads and the memory of the executor.
         prints: whether a body runs as printed Python code from its second iteration on.
         compiler: the compiler of loops, blocks and groups; None if the interpreter runs all steps.
     """
@@ -70,11 +67,11 @@ class Binder:
         """Return the schedule of a static program.
 
         Args:
-            axes: for each input, the order of its axes in memory, or None if it is row-major; () if all are row-major.
+            axes: for each input, the order of its axes in memory, or None if row-major; () if all are row-major.
             order: the layout that the caller requests for results.
 
         Raises:
-            UnsupportedError: an op has no kernel, or an extension has no runtime; the error contains the user's line.
+            UnsupportedError: an op has no kernel, or an extension has no runtime; the error names the user's line.
         """
         schedule = self.bind(self.prepared(program))
         layouts = zip(schedule.input_slots, axes, strict=False)
@@ -82,13 +79,13 @@ class Binder:
         return self.planned(replace(schedule, axes=layout, order=order))
 
     def planned(self, schedule: ExecProgram) -> ExecProgram:
-        """Run all planning steps on a bound schedule, and return the result."""
+        """Return a bound schedule after all planning steps."""
         for step in self.plan:
             schedule = verified(_applied(step, schedule))
         return schedule
 
     def bind(self, program: GraphProgram) -> ExecProgram:
-        """Return a schedule with a step for each instruction of a program; bodies of loops are bound too."""
+        """Return a schedule with a step for each instruction of a program, also in the bodies of loops."""
         types = program.types
         return ExecProgram(
             instructions=tuple([
@@ -116,7 +113,7 @@ class Binder:
                 frees=tuple(dict.fromkeys(compress(inputs, last_use))),
                 origin=(number,),
             )
-            # The look-up raises an error if the op has no kernel; below, the user's line is added to the error.
+            # If the op has no kernel, this raises an error, to which the user's line is added below.
             self.cell(op, step.input_types, step.output_types)
             _ = op.parts or step.function
         except TenferroError as error:
@@ -127,7 +124,7 @@ class Binder:
     def cell(
         self, op: Any, operands: Sequence[TensorSpec] = (), results: Sequence[TensorSpec] = ()
     ) -> Any:
-        """Return the kernel of an op, which is a function of the op and of arrays.
+        """Return the kernel of an op, a function of the op and of arrays.
 
         Raises:
             UnsupportedError: the op has no kernel, or the extension has no runtime.
@@ -143,26 +140,26 @@ class Binder:
             return self.extensions.kernel(op)
 
     def function(self, op: Any, operands: tuple[TensorSpec, ...]) -> Callable[..., Any]:
-        """Return a function of arrays of these types that applies the op."""
+        """Return the function of arrays of these types that applies the op."""
         return bind_kernel(self.cell(op, operands, ()), op, operands, self.resources)
 
     def runner(self, body: ExecProgram) -> Runner:
-        """Return a function that runs a body; it takes a sequence of arrays, and returns a list of arrays."""
+        """Return a function from a sequence of arrays to a list of arrays, which runs a body."""
         return Runner(body, self.prints)
 
     def fused(self, op: Fused) -> FusedFunction:
-        """Return a function that runs the steps of a fused group on arrays, one step after the other."""
+        """Return a function of arrays that runs the steps of a fused group, one after the other."""
         return FusedFunction(op, self.runner(op.body), self.resources)
 
     def copies(self, op: Copies) -> Callable[..., Any]:
-        """Return a function that copies results, as the step `op` requires."""
+        """Return a function that copies results in the order `op.order`."""
         return partial(copied, op, None if op.order == "K" else Dense(op.order, self.resources))
 
     def row(self, op: Any, inputs: tuple[TensorSpec, ...]) -> Any:
-        """Return the row by which an extension's op is compiled; None if its runtime offers none."""
+        """Return the LLVM lowering of an extension's op; None if the runtime does not support compilation."""
         if Fact.EXTERNAL not in facts_of(op) or self.backend is not NUMPY:
             return None
-        # Imported here, because only the compiler of loops needs these modules.
+        # Only the compiler of loops needs these modules.
         from tenferro.exec.llvm.control import row_of_program
         from tenferro.exec.llvm.routines import row_of
 
@@ -179,7 +176,7 @@ class Binder:
         return row_of_program(self.prepared(expansion))
 
     def alternative(self, op: Alternatives) -> Any:
-        """Return the sequential program if compiling its loops saves time, else the parallel program."""
+        """Return the sequential alternative if compiling its loops saves time, else the parallel alternative."""
         steps = op.sequential.program.instructions
         loops = [step.op for step in steps if Fact.ITERATES in FACTS.cell(step.op)]
         if self.compiler is not None:
@@ -192,9 +189,9 @@ class Binder:
         return op.parallel
 
     def prepared(self, program: GraphProgram) -> GraphProgram:
-        """Run all passes on a program or on a body, and return the result."""
+        """Return a program or body after all passes."""
         program = widen_narrow(choose_alternatives(program, self.alternative))
-        with user_code():  # because users can give passes of their own
+        with user_code():  # because passes may be the user's own
             for rewrite in self.passes:
                 program = rewrite(program)
         return program
@@ -205,7 +202,7 @@ class Binder:
         operands: Sequence[TensorSpec] = (),
         results: Sequence[TensorSpec] = (),
     ) -> Callable[..., Any]:
-        """Return a function of an op and of arrays, which applies the op outside of a program.
+        """Return a function of an op and of arrays that applies the op outside of a program.
 
         Args:
             operands, results: the types that the backend must support.
@@ -227,7 +224,7 @@ class Binder:
 
 
 def _applied(step: PlanStep, schedule: ExecProgram) -> ExecProgram:
-    """Run a planning step on a schedule, and on the bodies of its interpreted loops and conditionals."""
+    """Run a planning step on a schedule, then on the bodies of its interpreted loops and conditionals."""
     schedule = step(schedule)
     if not any([each.control is not None for each in schedule.instructions]):
         return schedule

@@ -23,23 +23,19 @@ from tenferro.types import TensorSpec
 __all__ = ["block", "compiled_step", "cuts", "enclosed", "exact_period", "step_of"]
 
 MAX_STEPS = 400
-"""Maximum number of steps of a block; in larger blocks, LLVM takes more time per step."""
+"""Maximum number of steps of a block; for larger blocks, LLVM takes more time per step."""
 MAX_PERIODIC_STEPS = 120
-"""Maximum number of steps of a block in a repeated sequence of steps; blocks with equal text are compiled once."""
+"""Maximum number of steps of a block in a periodic sequence of steps, whose equal blocks are compiled once."""
 UNROLLED = 32
-"""Number of elements of a result above which a step counts as a loop, because LLVM does not unroll it."""
+"""Maximum number of elements of a result for which LLVM unrolls the loop; larger results count as loops."""
 LOOPS = 4
-"""Factor by which a block is shorter if most steps are loops.
-
-The time of LLVM's passes grows faster than the number of loops.
-"""
+"""Divisor of the maximum number of steps if most are loops, because LLVM's time grows superlinearly with loops."""
 
 
 def block(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
     """Return the schedule with compiled blocks if they save as much time as the compiler requires.
 
-    A step that does not fit into a block is moved before it if it does not depend on its results. Thus blocks are
-    longer.
+    To make blocks longer, a step that cannot be in a block is moved before it if it reads none of its results.
     """
     least = compiler.block_gain
     if least is None:
@@ -69,14 +65,13 @@ def _with_blocks(program: ExecProgram, compiler: LoopCompiler, least: float) -> 
 
 
 def _cost(step: ExecInstruction) -> float:
-    """Return the estimated time of a step as a number of NumPy calls, without the time for elements."""
+    """Return the estimated overhead of a step, in NumPy calls, without the time for elements."""
     if step.planned is not None and step.control is None:
         return 1.0
     return costs.estimated_calls(step.source_op, step.input_types, step.output_types)
 
 
 def _fits(step: ExecInstruction, program: ExecProgram) -> bool:
-    """Return whether a step may be part of a block."""
     from tenferro.exec.llvm.control import COMPILED  # because only a compiler needs it
 
     if step.planned is not None and step.control is None:
@@ -116,7 +111,7 @@ def _blocks(
     compiler: LoopCompiler,
     least: float,
 ) -> Iterator[ExecInstruction]:
-    """Yield the steps, cut into compiled blocks if these save `least` NumPy calls in each run."""
+    """Yield the steps, as compiled blocks if the blocks save `least` NumPy calls in each run."""
     steps = [program.instructions[number] for number in numbers]
     kinds = [(type(step.op), step.output_types) for step in steps]
     loops = [step for step in steps if step.output_types[0].size > UNROLLED]
@@ -134,7 +129,7 @@ def _blocks(
         yield from steps
         return
     for part, outputs, saved in parts:
-        if not outputs:  # the steps are not needed, because nothing reads their results
+        if not outputs:  # nothing reads the results of these steps
             continue
         if len(part) < 2 or saved < least / 2:
             yield from part
@@ -148,7 +143,7 @@ def _compiled(
     outputs: Sequence[int],
     compiler: LoopCompiler,
 ) -> Sequence[ExecInstruction]:
-    """Return the step of the compiled block of these steps, or the steps if they cannot be compiled."""
+    """Return one step for the compiled block, or the steps if they cannot be compiled."""
     from tenferro.exec.llvm.block import CompiledBlock  # because most programs have no blocks
 
     def compiled(op: Block, inside: GraphProgram) -> Any:
@@ -172,7 +167,7 @@ def compiled_step(
 
     Args:
         outputs: the slots that other steps read.
-        compiled: the function of a block and its program that returns the block's compiled function.
+        compiled: the function from a block and its program to the compiled function.
     """
     body = enclosed(program, steps, outputs, program.constants)
     op = Block(body, _axes(program, body.input_slots, outputs))
@@ -185,10 +180,10 @@ def enclosed(
     outputs: Sequence[int],
     constants: Mapping[int, Any],
 ) -> ExecProgram:
-    """Return a schedule that consists of these steps, and becomes the body of one step.
+    """Return a schedule that consists of these steps, to be the body of one step.
 
     Args:
-        outputs: the slots that other steps read, which become the outputs.
+        outputs: the slots that other steps read.
         constants: the constants of the schedule; other values that the steps read become inputs.
     """
     read = dict.fromkeys([slot for step in steps for slot in step.input_slots])
@@ -220,7 +215,7 @@ def step_of(op: Any, body: ExecProgram) -> ExecInstruction:
 
 
 def _axes(program: ExecProgram, inputs: Sequence[int], outputs: Sequence[int]) -> dict[int, Axes]:
-    """Return the order of the axes of each operand and each result that is not row-major, by slot."""
+    """Return the memory order of the axes of each operand and result that is not row-major, by slot."""
     axes = {slot: program.axes[slot] for slot in inputs if slot in program.axes}
     if program.order == "F":
         rank = {slot: program.types[slot].rank for slot in outputs if slot in program.output_slots}
@@ -229,14 +224,14 @@ def _axes(program: ExecProgram, inputs: Sequence[int], outputs: Sequence[int]) -
 
 
 def cuts(kinds: Sequence[Any], short: int, long: int) -> Iterator[tuple[int, int]]:
-    """Yield the start and the end of each part of a sequence of steps.
+    """Yield the start and the end of each block of a sequence of steps.
 
-    If the sequence is periodic, a part consists of whole periods; else it is as long as possible.
+    If the sequence is periodic, a block consists of whole periods; else it is as long as possible.
 
     Args:
-        kinds: a value for each step; parts with equal kinds are compiled to the same code.
-        short: the maximum length of a part in a periodic sequence.
-        long: the maximum length of another part.
+        kinds: a value for each step; blocks with equal kinds are compiled to the same code.
+        short: the maximum length of a block in a periodic sequence.
+        long: the maximum length of any other block.
 
     >>> list(cuts("ababababab", 4, 6)), list(cuts("abcdefghij", 4, 6))
     ([(0, 4), (4, 8), (8, 10)], [(0, 6), (6, 10)])

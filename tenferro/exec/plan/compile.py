@@ -19,7 +19,7 @@ __all__ = ["compile_groups", "compile_loops"]
 
 
 def compile_loops(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
-    """Return the schedule with compiled loops, if compiling them saves time."""
+    """Return the schedule with compiled loops, where compiling saves time."""
 
     def iterates(step: ExecInstruction) -> bool:
         return step.control is not None and Fact.ITERATES in FACTS.cell(step.control.op)
@@ -32,11 +32,11 @@ def _with_code(
     selects: Callable[[ExecInstruction], bool],
     code_of: Callable[[ExecInstruction], Any],
 ) -> ExecProgram:
-    """Return the schedule after compiling the selected steps; a step that is not compiled gets the reason.
+    """Return the schedule with compiled steps, or with the reason at a step that cannot be compiled.
 
     Args:
-        selects: the function that returns whether a step is to be compiled.
-        code_of: the function that returns the compiled function of a step.
+        selects: returns whether a step is to be compiled.
+        code_of: returns the compiled function of a step, or raises `NotCompiledError`.
     """
     steps = list(program.instructions)
     for number, step in enumerate(steps):
@@ -67,7 +67,7 @@ def _loop(compiler: LoopCompiler, step: ExecInstruction) -> Any:
         require_gain(op, kernels, compiler.always)
 
     def interpreted() -> Callable[..., Any]:
-        """Return the function of the interpreted loop, which runs if LLVM fails."""
+        """Return the interpreted loop, which runs if LLVM fails."""
         planned = tuple([kernels.planned(body) for body in control.schedules])
         return replace(control, schedules=planned).function(kernels)
 

@@ -1,4 +1,4 @@
-"""Finish: adds copies of results, so that each has the requested order and memory of its own."""
+"""Finish: adds copies of results that have another memory order than requested, or share memory."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
             kernels=program.kernels,
         )
 
-    # There is one step per result, so that the memory of a result is freed before the next one is copied.
+    # There is one step per result, so that the memory of each result is freed before the next result is copied.
     steps = [*program.instructions, *[copies([position]) for position in alone]]
     if shared:
         steps.append(copies(shared, *operands))
@@ -86,10 +86,10 @@ def copied(op: Copies, dense: Dense | None, *arrays: Any) -> Any:
 
     Args:
         arrays: the results, and then the inputs with which they may share memory.
-        dense: the function that copies an array to the requested order; None to keep the order of each array.
+        dense: copies an array to the requested order; None to keep the order of each array.
 
     Raises:
-        BackendFailureError: there is not enough memory for a copy; the error contains the op and the user's line.
+        BackendFailureError: there is not enough memory for a copy; the error names the op and the user's line.
     """
     try:
         copies = copy_aliases(arrays[: op.count], arrays[op.count :], dense)

@@ -1,4 +1,4 @@
-"""Fold: computes steps on constants during planning, and replaces them by their results."""
+"""Fold: replaces steps on constants by their results."""
 
 from __future__ import annotations
 
@@ -19,16 +19,13 @@ from tenferro.ops.structural import BroadcastInDim
 __all__ = ["fold"]
 
 MAX_FOLDED_ELEMENTS = costs.SMALL
-"""Maximum number of elements of a result that replaces a step, unless the result is a view."""
+"""Maximum number of elements of a result that replaces a step, unless the op is in `FREE`."""
 FREE = (Constant, BroadcastInDim)
-"""Ops whose results take no additional memory, whatever their number of elements is."""
+"""Ops whose results of any size take no additional memory."""
 
 
 def fold(program: ExecProgram) -> ExecProgram:
-    """Return the schedule without steps on constants whose results are small or views; the results become constants.
-
-    A step whose results have no elements is replaced in the same way.
-    """
+    """Return the schedule in which small results of steps on constants, and empty results, are constants."""
     constants: dict[int, Any] = dict(program.constants)
     steps: list[ExecInstruction] = []
     with numpy_state():
@@ -38,8 +35,8 @@ def fold(program: ExecProgram) -> ExecProgram:
                 steps.append(step)
             else:
                 constants.update(zip(step.output_slots, values, strict=True))
-    # Constants become row-major only now. The kernels above get the strides that they would get in a run, because the
-    # bits of their results may depend on strides.
+    # The kernels above got operands with the strides of a run, on which the bits of results may depend.
+    # Only now constants become row-major.
     dense = {slot: _dense(x) for slot, x in constants.items()}
     folded = replace(program, instructions=tuple(steps), constants=dense)
     return free(folded) if dense.keys() > program.constants.keys() else folded
@@ -62,14 +59,14 @@ def _values(step: ExecInstruction, constants: Mapping[int, Any]) -> list[Any] | 
             result = step.function(*[constants[slot] for slot in step.input_slots])
             values = [np.asarray(y) for y in ((result,) if len(specs) == 1 else result)]
     except (ValueError, MemoryError):
-        return None  # the error is raised again when the program runs, with the user's line
+        return None  # the run raises the error again, with the user's line
     for value in values:
         value.flags.writeable = False
     return values
 
 
 def _dense(x: Any) -> Any:
-    """Return a row-major copy of a constant; return it unchanged if it is row-major, broadcast or large."""
+    """Return a row-major copy of a constant, or the constant itself if it is row-major, broadcast or large."""
     if x.flags.c_contiguous or 0 in x.strides or x.size > MAX_FOLDED_ELEMENTS:
         return x
     y = np.ascontiguousarray(x)

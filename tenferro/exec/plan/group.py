@@ -1,9 +1,9 @@
 """Group: fuses steps that are compiled to one loop over rows.
 
-All values of a fused group have the same leading axes. A row, which is a slice at an index of these axes, of a result
-depends only on the same row of the operands. If all ops are elementwise, all axes are leading, and a row is one
-element. A reduction over trailing axes, and a broadcast of its result, may be in a group whose leading axes are the
-others. A total, which is a reduction over leading axes, combines partial results of tiles, and ends the group.
+All values of a fused group have the same leading axes. A row is a slice of a value at one index of these axes. Each row
+of a result depends only on the same row of the operands. If all ops are elementwise, all axes are leading, and a row is
+one element. A group may contain reductions over axes that are not leading, and broadcasts of their results. A total, a
+reduction over leading axes, combines partial results of tiles, and no other step of the group reads it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["VIEWS", "group"]
 
 VIEWS = (BroadcastInDim, Reshape)
-"""Ops whose results are views; if a step outside the group reads a view, the view is created again after the group."""
+"""Ops whose results are views; a view that a step outside the group reads is created again after the group."""
 
 MIN_GROUPED_ELEMENTS = costs.SMALL
 """Minimum number of elements of a value with which a fused group begins."""
@@ -40,9 +40,9 @@ MIN_REDUCED_BYTES = 32 * costs.CACHE
 
 
 def group(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
-    """Return the schedule with fused groups, if compiling them saves time.
+    """Return the schedule with fused groups, where compiling saves time.
 
-    A step that does not fit into a group is moved before it if it does not depend on its results. Thus groups are
+    A step that cannot be in a group is moved before the group if it reads none of the group's results. Thus groups are
     longer.
     """
     if not any(map(is_large, {id(spec): spec for spec in program.types}.values())):
@@ -88,9 +88,9 @@ class _Run:
 
     Attributes:
         readers: the numbers of the steps that read each slot.
-        always: whether the group is fused even if compiling it saves no time.
+        always: whether to fuse the group even if compiling it saves no time.
         numbers: the numbers of the steps in the group.
-        results: the slots that the steps write.
+        results: the slots that these steps write.
         totals: the slots of reductions over leading axes.
         shape: the shape of the operands of the first step.
         lead: the number of leading axes.
@@ -127,11 +127,10 @@ class _Run:
         return True
 
     def is_needed_by(self, step: ExecInstruction) -> bool:
-        """Return whether a step reads a result of the group."""
         return not self.results.isdisjoint(step.input_slots)
 
     def _lead(self, step: ExecInstruction) -> int | None:
-        """Return the number of leading axes that the group has with this step; None if the step does not fit."""
+        """Return the number of leading axes of the group with this step; None if the step does not fit."""
         op = step.op
         if step.is_elementwise:
             return self._lead_of_elementwise(step)
@@ -166,7 +165,7 @@ class _Run:
         if x.shape[:lead] != shape[:lead]:
             return None
         if _is_total(step):
-            # Totals of these dtypes are not fused, because the partial result of each tile would be rounded to them.
+            # These totals are not fused, because the partial result of each tile would be rounded to 16 bits.
             if x.dtype in (DType.F16, DType.BF16):
                 return None
             axes = sorted(op.axes)
@@ -179,9 +178,9 @@ class _Run:
         return spec.rank >= self.lead and spec.shape[: self.lead] == self.shape[: self.lead]
 
     def finish(self) -> Iterator[ExecInstruction]:
-        """Yield the step of the fused group, and then its views that steps outside the group read.
+        """Yield the step of the fused group, and then the views that steps outside the group read.
 
-        If fusing saves no time, the steps of the group are yielded instead.
+        If fusing saves no time, yield the steps of the group instead.
         """
         steps = self.program.instructions
         mine, needed = set(self.numbers), set[int]()
@@ -233,7 +232,7 @@ class _Run:
         totals = [slot for slot in written if slot in self.totals]
         makers = {step.output_slots[0]: step for step in members}
         moved = {s for step in members if not step.is_elementwise for s in step.input_slots}
-        # Constants whose elements are one number in memory become a part of the code.
+        # Constants that are broadcasts of one number become a part of the code.
         constants = {
             slot: value
             for slot, value in program.constants.items()
@@ -253,12 +252,12 @@ class _Run:
 
 
 def _cost(steps: Sequence[ExecInstruction]) -> float:
-    """Return the estimated time that the interpreter takes for the steps, as a number of NumPy calls."""
+    """Return the estimated time of the steps in the interpreter, in NumPy calls."""
     return sum([costs.estimated_cost(s.op, s.input_types, s.output_types) for s in steps])
 
 
 def _fold(step: ExecInstruction) -> Callable[[Any], Any]:
-    """Return the function that combines the partial results of a total, by a reduction over axis 0."""
+    """Return the function that combines the partial results of a total by a reduction over axis 0."""
     (y,) = step.output_types
     op: Any = replace(step.op, axes=(0,))
     fold = bind_kernel(step.kernel, op, (TensorSpec((1, *y.shape), y.dtype),))

@@ -1,4 +1,4 @@
-"""Memory planning: assigns offsets in one buffer to values, so that values that are live together do not overlap."""
+"""Memory planning: assigns an offset in one buffer to each value; values that are live together do not overlap."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["plan_memory"]
 def plan_memory(wanted: Iterable[Block]) -> MemoryPlan:
     """Return a plan in which blocks with overlapping live ranges do not overlap in memory.
 
-    Blocks are placed in the order in which their live ranges begin. Each is placed in the smallest gap that is large
-    enough, or else at the end of the buffer.
+    In the order in which live ranges begin, each block is placed in the smallest gap that is large enough, or else at
+    the end of the buffer.
     """
-    gaps: list[tuple[int, int]] = []  # pairs of offset and end, disjoint and sorted
-    living: list[tuple[int, int, int]] = []  # a heap of last step, offset and end
+    gaps: list[tuple[int, int]] = []  # offset and end; disjoint and sorted
+    living: list[tuple[int, int, int]] = []  # last step, offset and end; a heap
     blocks: list[Block] = []
     top = 0
     for block in sorted(wanted, key=lambda block: (block.first, block.slot)):
@@ -55,7 +55,7 @@ def _give_back(gaps: list[tuple[int, int]], offset: int, end: int) -> None:
 
 
 def _bound(blocks: Iterable[Block]) -> int:
-    """Return the maximum, over all steps, of the total size of the blocks that are live at a step."""
+    """Return the maximum over all steps of the total size of the live blocks."""
     changes = Counter[int]()
     for block in blocks:
         changes[block.first] += rounded(block.size)

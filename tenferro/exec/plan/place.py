@@ -1,8 +1,8 @@
 """Buffer assignment: determines the buffer of each result, and the last use of each value.
 
-All large intermediate values are in one buffer, at offsets that depend on their live ranges. A large output gets a
-buffer from the pool. A ufunc or a fused group overwrites an operand if this is the operand's last use, and if no other
-live value shares its memory.
+All large intermediate values share one buffer, at offsets that depend on their live ranges. A large output gets a
+buffer from the pool. A ufunc or a fused group overwrites an operand at the operand's last use if no other live value
+shares its memory.
 """
 
 from __future__ import annotations
@@ -28,10 +28,7 @@ MIN_PLACED_BYTES = costs.FRESH
 
 
 def free(program: ExecProgram) -> ExecProgram:
-    """Return the schedule in which the last reader of each slot frees it, or its writer if it has no reader.
-
-    Outputs and constants are not freed.
-    """
+    """Return the schedule in which the last step that uses a slot frees it; outputs and constants are not freed."""
     touched = [(*slots_read(step), *step.output_slots) for step in program.instructions]
     last = last_uses(touched, (*program.output_slots, *program.constants))
     steps: list[ExecInstruction] = []
@@ -78,7 +75,7 @@ def place(program: ExecProgram) -> ExecProgram:
 
 
 def _placeable(step: ExecInstruction) -> tuple[int, ...]:
-    """Return the slots of the results that the kernel can write to buffers that it is given."""
+    """Return the slots of the results that the kernel can write to planned buffers."""
     if step.fused is not None:
         return step.output_slots[: len(step.fused.results)]
     return step.output_slots if step.accepts_buffers else ()
@@ -90,7 +87,7 @@ _Spans: TypeAlias = tuple[dict[int, tuple[int, int]], set[int], dict[int, tuple[
 def _spans(program: ExecProgram, aliasing: Aliases) -> _Spans:
     """Return the live ranges of large values, the values that leave the program, and the in-place results of groups.
 
-    An in-place result is mapped to the slot of the operand that it overwrites, and to the slot for which the buffer was
+    An in-place result is mapped to two slots: the operand that it overwrites, and the value for which the buffer was
     planned.
     """
     spans: dict[int, tuple[int, int]] = {}
@@ -107,7 +104,7 @@ def _spans(program: ExecProgram, aliasing: Aliases) -> _Spans:
         spans.update([(root, (spans[root][0], number)) for root in read])
         if Fact.EXTERNAL in step.facts:
             leaving |= read  # because a runtime may keep references to its operands
-        # The operands that a group may overwrite: nothing else refers to their memory, not even a runtime.
+        # A group may overwrite an operand to whose memory nothing else refers, not even a runtime.
         last_used = [
             slot
             for slot in (step.frees if step.fused is not None else ())
@@ -132,10 +129,7 @@ def _spans(program: ExecProgram, aliasing: Aliases) -> _Spans:
 def _overwritten_operand(
     step: ExecInstruction, slot: int, last_used: Iterable[int], types: Sequence[Any]
 ) -> int | None:
-    """Return an operand that a group's result may overwrite; None if there is none.
-
-    The group must be elementwise, and the operand must have the type and the layout of the result.
-    """
+    """Return an operand of an elementwise group that has the type and the layout of the result, or None."""
     op = step.fused
     if op is None or op.lead < len(op.shape):
         return None
@@ -161,7 +155,7 @@ class _LiveAliases:
         self.aliases: dict[int, int] = {}
 
     def overwritable(self, step: ExecInstruction, types: Sequence[Any]) -> int | None:
-        """Return an operand that a ufunc may overwrite, or None; it is its last use, and it has the result's type."""
+        """Return an operand of the result's type that a ufunc may overwrite at the operand's last use, or None."""
         if not step.frees or not step.output_types[0].shape or not step.is_ufunc:
             return None
         for slot in step.frees:
@@ -171,11 +165,11 @@ class _LiveAliases:
         return None
 
     def is_alone(self, slot: int) -> bool:
-        """Return whether a slot's value is the only live value that refers to its memory."""
+        """Return whether no other live value refers to the memory of the slot's value."""
         return self.aliasing.roots[slot] == (slot,) and self.aliases.get(slot) == 1
 
     def step(self, step: ExecInstruction) -> None:
-        """Change the counts by the values that a step writes and frees."""
+        """Update the counts for the values that a step writes and frees."""
         counts, roots_of = self.aliases, self.aliasing.roots
         for slot in step.output_slots:
             roots = roots_of[slot]

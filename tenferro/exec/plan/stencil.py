@@ -1,7 +1,7 @@
-"""Stencil: compiles a sum of padded arrays, and the expressions that are padded, to one step.
+"""Stencil: compiles a sum of padded arrays, with the expressions that are padded, to one step.
 
-The gradient of finite differences along several axes is such a sum. Before the padding, its terms have different
-shapes, so they would not fit into one fused group.
+An example is the gradient of finite differences along several axes. Before padding, its terms have different shapes,
+so they cannot be in one fused group.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tenferro.program import GraphProgram
 __all__ = ["stencil"]
 
 KIND = "stencil"
-"""Name of the kind of function in the executor's compile statistics."""
+"""Name of stencils in the executor's compile statistics."""
 MIN_PADS = 2
 """Minimum number of padded arrays in a stencil."""
 
@@ -59,7 +59,7 @@ def stencil(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
 
 
 def _fits(step: ExecInstruction) -> bool:
-    """Return whether a step may be part of a stencil, in which each reader of an element computes it again."""
+    """Return whether a step may be in a stencil, where each reader of an element computes the element again."""
     from tenferro.exec.llvm.control import COMPILED  # because few programs pad
     from tenferro.exec.llvm.stencil import CUTS
 
@@ -80,10 +80,7 @@ def _fits(step: ExecInstruction) -> bool:
 
 
 def _root(program: ExecProgram, readers: Mapping[int, Sequence[int]], number: int) -> int:
-    """Return the last step of the chain that begins with a Pad and continues with elementwise steps.
-
-    Each step of the chain is the only reader of the previous step.
-    """
+    """Return the last step of a chain of elementwise steps after a Pad, each the only reader of the step before it."""
     steps = program.instructions
     while True:
         following = readers.get(steps[number].output_slots[0], ())
@@ -98,7 +95,7 @@ def _root(program: ExecProgram, readers: Mapping[int, Sequence[int]], number: in
 def _cone(
     program: ExecProgram, readers: Mapping[int, Sequence[int]], makers: Mapping[int, int], root: int
 ) -> list[int]:
-    """Return, in order, the root and the steps of the stencil whose results are needed only for the root."""
+    """Return, in order, the root and the steps whose results only the root and other steps of the stencil read."""
     steps = program.instructions
     cone, seen = {root}, {root}
     left = [-makers[slot] for slot in steps[root].input_slots if slot in makers]

@@ -1,7 +1,7 @@
 """Tile groups: plans the layouts, tiles and threads of fused groups.
 
-The expected layout of each value is computed from the layouts of the arguments and from the kernels. If an operand of a
-group has another layout when the program runs, it is copied.
+The layouts of the arguments and the kernels determine the expected layout of each value. If an operand of a group has
+another layout in a run, it is copied.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tenferro.exec.schedule import ExecInstruction, ExecProgram
 __all__ = ["tile_groups", "tiled"]
 
 TILE_BYTES = costs.CACHE
-"""Maximum size in bytes of a tile of a value with the widest dtype; threads share the tiles."""
+"""Maximum size in bytes of a tile of a value with the widest dtype."""
 TOTAL_TILES = 8
 """Factor by which tiles of a group with totals are larger, because there is an additional call for each tile."""
 MIN_TILES = 16
@@ -44,7 +44,7 @@ def tile_groups(program: ExecProgram) -> ExecProgram:
 
 
 class _Layouts:
-    """Expected layouts of values; a value whose layout is not known is assumed to be row-major."""
+    """Expected layouts of values; a value of unknown layout is assumed to be row-major."""
 
     def __init__(self, program: ExecProgram) -> None:
         self.types = program.types
@@ -55,11 +55,10 @@ class _Layouts:
         self.known |= {slot: layout for slot, layout in constants.items() if layout is not None}
 
     def layout(self, slot: int) -> Layout:
-        """Return the expected layout of a value, whose shape must be static."""
+        """Return the expected layout of a value of static shape."""
         return self.known.get(slot) or row_major(self.types[slot].shape)
 
     def add(self, step: ExecInstruction) -> None:
-        """Add the expected layouts of a step's results."""
         if step.fused is not None:
             tiling = step.fused.require_tiling()
             for slot, spec in zip(step.output_slots, step.fused.results, strict=False):
@@ -107,10 +106,7 @@ def tiled(op: Fused, operands: Sequence[Layout]) -> Fused:
 
 
 def _read_in_order(tiling: Tiling, layout: Layout, itemsize: int) -> Layout:
-    """Return the layout in which the group reads an operand.
-
-    It is the operand's layout, or contiguous if consecutive elements would be read from different cache lines.
-    """
+    """Return the operand's layout, or a contiguous layout if a loop would read each element from another cache line."""
     view = tiling.view_layout(layout)
     if len(view.shape) < 2 or view.repeats or not is_transposing(view.outline(itemsize)):
         return layout

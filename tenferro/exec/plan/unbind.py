@@ -17,7 +17,7 @@ __all__ = ["program_of"]
 
 
 def program_of(schedule: ExecProgram) -> GraphProgram:
-    """Return a program that computes the same as a schedule, whose steps are standard ops, loops and conditionals."""
+    """Return the program of a schedule whose steps are standard ops, loops and conditionals."""
     ops = [_op_of(step) for step in schedule.instructions]
     graph, values = Graph(), dict[int, int]()
     for slot in schedule.input_slots:
@@ -32,7 +32,7 @@ def program_of(schedule: ExecProgram) -> GraphProgram:
 
 
 def _op_of(step: ExecInstruction) -> Any:
-    """Return the op of a step as an op of a program; its bodies become programs."""
+    """Return the op of a step; schedules of its bodies become programs."""
     op = step.inner_op
     if not isinstance(op, Control):
         return step.op
@@ -41,7 +41,7 @@ def _op_of(step: ExecInstruction) -> Any:
 
 
 def _constant(graph: Graph, value: Any) -> int:
-    """Add a constant to the graph, and return it; if all its elements are one number in memory, it is a broadcast."""
+    """Add a constant to the graph, as a broadcast if it is a broadcast view of one number, and return its id."""
     if value.size > 1 and not any(value.strides):
         (number,) = graph.add(Constant.of(value[(0,) * value.ndim]), ())
         (repeated,) = graph.add(BroadcastInDim(value.shape, ()), (number,))

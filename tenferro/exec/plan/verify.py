@@ -1,7 +1,4 @@
-"""Verify: checks that a schedule is valid.
-
-Each planning step takes and returns a valid schedule. In tests, the schedule is verified after each step.
-"""
+"""Verify: checks that a schedule is valid, in tests after each planning step."""
 
 from __future__ import annotations
 
@@ -22,18 +19,17 @@ VERIFY_VARIABLE = "TENFERRO_VERIFY_SCHEDULES"
 
 
 def verified(program: ExecProgram) -> ExecProgram:
-    """Return the schedule, after verifying it if the environment variable `VERIFY_VARIABLE` is set."""
+    """Return the schedule; verify it if the environment variable `VERIFY_VARIABLE` is set."""
     return verify(program) if os.environ.get(VERIFY_VARIABLE) else program
 
 
 def verify(program: ExecProgram) -> ExecProgram:
-    """Return the schedule, if it is valid, that is, if the following rules hold.
+    """Return the schedule if it is valid, that is, if all of these rules hold.
 
     1. Inputs, constants and results are distinct slots. A slot is written once, before it is read.
     2. A standard op has as many operands and results as it requires, and its results have the types that it infers.
     3. A slot is freed once, by the last step that uses it. Outputs and constants are not freed.
-    4. A result may overwrite an operand of the same type. This must be the operand's last use, and no other value may
-       share its memory.
+    4. A result may overwrite an operand of its type, at the operand's last use, if no other value shares the memory.
     5. Offsets are within the arena. Values that are live at the same time do not overlap.
     6. The rules hold for bodies.
 
@@ -61,7 +57,7 @@ def _require(is_kept: bool, text: str) -> None:
 
 
 def _verify_steps(program: ExecProgram) -> None:
-    """Check the rules of slots and types for the steps of one schedule, without bodies."""
+    """Check the rules of slots and types for one schedule, without bodies."""
     sources = (*program.input_slots, *program.constants)
     written, freed = {*sources}, set[int]()
     _require(len(written) == len(sources), "an input or constant has the slot of another")
@@ -90,7 +86,7 @@ def _verify_steps(program: ExecProgram) -> None:
 
 
 def _require_types(step: ExecInstruction, types: Sequence[TensorSpec]) -> None:
-    """Check the types of operands and results, and that results have the types that a standard op infers."""
+    """Check the number and types of operands and results, also by the type inference of a standard op."""
     operands, results = step.input_types, step.output_types
     for kind, specs, slots in (
         ("operands", operands, step.input_slots),

@@ -1,7 +1,7 @@
 """Pool of memory for intermediate values, results and scratch memory.
 
-If large blocks were freed after each run, the operating system would unmap and map them again. The page faults would
-take longer than writing the values. Therefore the pool caches large blocks, up to a capacity.
+If large blocks were freed after each run, the operating system would unmap and map them again, and the page faults
+would take longer than writing the values. Therefore the pool caches large blocks, up to a capacity.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Pool:
         self._lock = threading.Lock()
 
     def acquire(self, size: int) -> Any:
-        """Return a block of at least `size`, and at most about twice as many bytes, aligned to a cache line."""
+        """Return a block of `size` to about `2 * size` bytes, aligned to a cache line."""
         size = rounded(size)
         with self._lock:
             self._reclaim()
@@ -93,7 +93,7 @@ class Pool:
     def allocate(self, size: int) -> Any:
         """Return an array of `size` bytes, whose block is released when the array and all of its views are deleted."""
         block = self.acquire(size)
-        # The base is a memoryview. If it were the block, views of the array would refer to the block only, and not
+        # The base is a memoryview, because a block as the base would be the base of views, too, and views would not
         # keep the array alive.
         array = np.frombuffer(memoryview(block)[:size], np.uint8)
         allocation = _Allocation(array, self._on_free)
@@ -103,7 +103,7 @@ class Pool:
 
     @contextmanager
     def scratch(self, sizes: Sequence[int]) -> Generator[list[Any]]:
-        """Return a context manager that yields arrays of these sizes in bytes, and releases them at its end."""
+        """Yield arrays of these sizes in bytes, and release them at the end of the `with` statement."""
         ends = list(accumulate(map(rounded, sizes), initial=0))
         block = self.acquire(ends[-1])
         try:
@@ -127,7 +127,7 @@ class Pool:
     def _on_free(self, allocation: _Allocation) -> None:
         """Return the block of a deleted array to the cache.
 
-        The method never waits for the lock. It may be called at any time, even while the same thread holds the lock.
+        The garbage collector may call the method while this thread has the lock, so it never waits for the lock.
         """
         del self._allocations[id(allocation)]
         self._returned.append(allocation.block)
@@ -147,7 +147,7 @@ class Pool:
 
 
 def is_pooled(array: Any) -> bool:
-    """Return whether this array was allocated by `Pool.allocate`, so that it owns its memory.
+    """Return whether `Pool.allocate` returned this array, which then owns its memory.
 
     >>> is_pooled(Pool(0).allocate(64)), is_pooled(np.zeros(64, np.uint8))
     (True, False)

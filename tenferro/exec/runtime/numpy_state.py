@@ -1,7 +1,7 @@
-"""NumPy's state during a run: there are no floating-point warnings, and ufuncs have smaller buffers.
+"""NumPy's state during a run, which belongs to the thread: no floating-point warnings, and smaller ufunc buffers.
 
-NumPy copies broadcast operands to buffers. If rows are shorter than a buffer, this takes as long as the computation.
-The state belongs to the thread, and is restored after the run.
+NumPy copies broadcast operands to buffers. If rows are shorter than a buffer, the copy takes as long as the
+computation.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import numpy as np
 __all__ = ["call_in_numpy_state", "numpy_state"]
 
 BUFFER_ELEMENTS = 1024
-"""Number of elements in the buffer of a ufunc; NumPy's default of 8192 is not faster."""
+"""Number of elements in the buffer of a ufunc; NumPy's default is 8192."""
 
 
 @contextmanager
 def numpy_state() -> Generator[None]:
-    """Return a context manager in which warnings are suppressed and the buffer size is set.
+    """Suppress warnings and set the buffer size during a `with` statement.
 
     >>> with numpy_state():
     ...     np.log(0.0), np.getbufsize()
@@ -37,9 +37,10 @@ def numpy_state() -> Generator[None]:
 
 
 _PREPARED = threading.local()
-"""Contexts of each thread in which NumPy's state is set; entering one takes a tenth of the time of creating one.
+"""Cached contexts of each thread in which NumPy's state is set.
 
-A context cannot be entered twice at the same time, so a nested call enters another one.
+Entering a context takes a tenth of the time of creating it. A nested call enters another context, because a context
+cannot be entered twice at the same time.
 """
 
 

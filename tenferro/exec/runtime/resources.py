@@ -16,9 +16,9 @@ from tenferro.exec.runtime.threads import SERIAL, Workers
 __all__ = ["SERIAL_RESOURCES", "Resources", "Transposer"]
 
 Transposer: TypeAlias = Callable[[Any], tuple[Callable[..., Any], int] | None]
-"""Compiler of a `kernels.transposition.Transposition`: it returns a function and its number of tasks.
+"""Function from a `kernels.transposition.Transposition` to a compiled copy and its number of tasks, or None.
 
-The function takes pointers to x and y, and a range of tasks. The compiler returns None if it does not compile the copy.
+The arguments of the copy are pointers to x and y and a range of tasks.
 """
 
 
@@ -28,7 +28,7 @@ class Resources:
 
     Attributes:
         workers: threads for large arrays.
-        memory: pool for intermediate values, results and scratch.
+        memory: pool for intermediate values, results and scratch memory.
         as_array: converts a kernel's result to an array; scalars become arrays of rank 0.
         transposer: compiles transposing copies, if there is a compiler.
         sums: compiles matrix products and convolutions, if there is a compiler.

@@ -21,12 +21,11 @@ class SumOfProducts:
 
     Attributes:
         rows: the stride of axis r in a and in y.
-        images: the number of rows per image, and the stride between images in a, in b and in y; all 0 if there is one
-            image.
-        places: the extent of axis m, and its stride in a and in y.
-        outputs: the extent of axis o, and its stride in b and in y. Either it is contiguous in b, or there is one axis
-            of terms, which is contiguous in a and in b.
-        terms: for each summed axis, slowest first, its extent and its stride in a and in b.
+        images: the number of rows per image, and the strides between images in a, b and y; all 0 if there is one image.
+        places: the extent of axis m, and its strides in a and y.
+        outputs: the extent of axis o, and its strides in b and y. Either the axis is contiguous in b, or there is one
+            summed axis, which is contiguous in a and b.
+        terms: for each summed axis, slowest first, its extent and its strides in a and b.
     """
 
     dtype: DType
@@ -45,6 +44,6 @@ class SumOfProducts:
 
 
 CompiledSum: TypeAlias = tuple[Callable[..., Any], int]
-"""Function of pointers to a, b and y and of a range of tasks; and the number of tasks per row."""
+"""Function of pointers to a, b and y and of a range of tasks, and the number of tasks per row."""
 SumCompiler: TypeAlias = Callable[[SumOfProducts, int], CompiledSum | None]
-"""Compiler of sums with a number of multiplications; it returns None for sums that are not compiled."""
+"""Function that compiles a sum with this number of multiplications; it returns None if the sum is not compiled."""

@@ -21,7 +21,7 @@ __all__ = ["SERIAL", "Workers", "even_ranges"]
 Task: TypeAlias = tuple[
     Callable[[int, int], None], int, int, "list[BaseException | None]", "SimpleQueue[None]"
 ]
-"""Function, start and end of its range, list to which an error or None is appended, and queue that is notified then."""
+"""Function, start and end of its range, list to which its error or None is appended, and queue that signals the end."""
 
 
 def even_ranges(extent: int, count: int) -> list[tuple[int, int]]:
@@ -34,16 +34,15 @@ def even_ranges(extent: int, count: int) -> list[tuple[int, int]]:
 
 
 class Workers:
-    """Thread pool that is started when it is first used; the calling thread shares the work with its threads.
+    """Thread pool, which is started when it is first used; the calling thread does a share of the work.
 
-    The threads wait for tasks in a queue. Waking a thread takes as long as a small kernel, and with futures it would
-    take twice as long.
+    The threads wait for tasks in a queue, because waking a thread by a future takes twice as long.
 
     Args:
         threads: the number of threads, including the caller; None for one per core that the process may use.
 
     Attributes:
-        count: the number of threads. It is smaller than requested if the system has refused to start a thread.
+        count: the number of threads, which is smaller than requested if the system refuses to start a thread.
     """
 
     def __init__(self, threads: int | None) -> None:
@@ -73,14 +72,14 @@ class Workers:
             work(*first[1:3])
         finally:
             _run_pending(tasks, ended)
-            # The function waits for its tasks, because none may write to a result after it returns.
+            # No task may write to a result after this function returns.
             _wait(lambda: len(ended) < len(sent), done)
         for error in ended:
             if error is not None:
                 raise error
 
     def for_each(self, work: Callable[[int], object], count: int) -> None:
-        """Call work(number) for each number below `count` concurrently; a thread that is done takes the next number."""
+        """Call work(number) concurrently for each number below `count`; each thread takes the next number when idle."""
         numbers = iter(range(count))
 
         def run_numbers(first: int, last: int) -> None:
@@ -90,7 +89,7 @@ class Workers:
         self.parallel_for(run_numbers, min(count, self.count))
 
     def _start_threads(self) -> SimpleQueue[Task | None]:
-        """Start the threads unless they run already, and return the queue from which they take tasks."""
+        """Start the threads unless they run already, and return their queue of tasks."""
         with self._lock:
             if self._tasks is None:
                 tasks = SimpleQueue[Task | None]()
@@ -112,8 +111,7 @@ class Workers:
     def _set_affinity(self) -> None:
         """Exclude the caller's core from the cores on which the other threads run.
 
-        A virtual machine may report idle cores as busy. A thread that is woken would then run on the caller's core,
-        after the caller has finished. The affinity of the caller does not change.
+        On a virtual machine that reports idle cores as busy, a woken thread would otherwise wait for the caller's core.
         """
         core = _current_core()
         if core is None or core == self._excluded_core:
@@ -121,12 +119,12 @@ class Workers:
         self._excluded_core = core
         if others := os.sched_getaffinity(0) - {core}:
             for number in [thread.native_id for thread in self._threads]:
-                if number:  # not 0 or None, because 0 means the calling thread
+                if number:  # 0 would mean the calling thread
                     with suppress(OSError):  # the system may forbid to set the affinity
                         os.sched_setaffinity(number, others)
 
     def reset(self) -> None:
-        """Forget all threads; they do not exist in a forked process."""
+        """Forget all threads, because they do not exist in a forked process."""
         self._lock = threading.Lock()
         self._tasks: SimpleQueue[Task | None] | None = None
 
@@ -135,13 +133,13 @@ def _is_started(thread: threading.Thread) -> bool:
     """Start a thread, and return whether the system allowed it."""
     try:
         thread.start()
-    except RuntimeError:  # threads may be refused by resource limits, sandboxes and browsers
+    except RuntimeError:  # resource limits, sandboxes and browsers may refuse threads
         return False
     return True
 
 
 def _serve(tasks: SimpleQueue[Task | None]) -> None:
-    """Run the tasks of a queue until None is received."""
+    """Run the tasks of a queue until the queue yields None."""
     with numpy_state():
         while (task := tasks.get()) is not None:
             _run_task(task)
@@ -174,7 +172,7 @@ def _run_pending(tasks: SimpleQueue[Task | None], ended: list[BaseException | No
 
 
 def _wait(is_pending: Callable[[], bool], done: SimpleQueue[None]) -> None:
-    """Wait for all tasks, and then raise the exception that a signal handler has raised meanwhile, if any."""
+    """Wait for all tasks, and then raise the exception of a signal handler that was called meanwhile, if any."""
     interrupt = None
     while is_pending():
         try:
@@ -195,7 +193,7 @@ _SCHED_GETCPU: Callable[[], int] | None = (
     if sys.platform == "linux" and hasattr(os, "sched_setaffinity")
     else None
 )
-"""Function sched_getcpu of the C library; None if it does not exist."""
+"""Function sched_getcpu of the C library, or None."""
 
 
 def _current_core() -> int | None:
@@ -210,4 +208,4 @@ def _core_count() -> int:
 
 
 SERIAL = Workers(1)
-"""Workers without additional threads, so that the calling thread does all work."""
+"""Workers without additional threads; the calling thread does all work."""
