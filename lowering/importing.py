@@ -85,7 +85,7 @@ def import_stablehlo(
             scalar integer argument determines extents, its value can be given instead of its type, as a symbol or a
             number.
         function: the name of the function to read. It is also the program's name, unless it is "main".
-        trusted: read the module in this process, which a malformed module may crash. Modules that this process
+        trusted: read the module in this process, which malformed bytecode may crash. Modules that this process
             lowered are trusted; a separate process reads any other module, with limits on time and memory.
         rules: custom derivatives: a dictionary from names of the module's functions to Python functions. For a call of
             such a function, the Python function returns a mark, which defines the derivative of the call's float and
@@ -101,8 +101,8 @@ def import_stablehlo(
         drops_windows: whether a scatter ignores each window that is partly out of bounds, as XLA and JAX do. By the
             specification, it ignores only the elements out of bounds.
 
-    Without jaxlib the parsers of `lowering.syntax` replace MLIR's parser. They are pure Python, and need no separate
-    process. Without jaxlib, an operation raises an error if only MLIR's passes can evaluate its shape operands. Modules
+    Trusted text, and every module if jaxlib is missing, is read by the parsers of `lowering.syntax`. They are pure
+    Python, and need no separate process. Without jaxlib, an operation raises an error if only MLIR's passes can evaluate its shape operands. Modules
     with quantised types are always read by these parsers, and their values are represented by the stored integers.
 
     The program's `origin` is the original module, with which `xla_peer.check_parity` compares. It is None for a large

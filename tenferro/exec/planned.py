@@ -126,7 +126,7 @@ class Tiling:
 
     Attributes:
         operands: the layout of each operand; an operand with another layout is copied.
-        lead: the number of leading axes that all views have in common.
+        lead: the number of leading axes of the views over which the code loops; 1 if these axes are merged.
         perm: the axis of the array for each axis of the view; () if the axes are not permuted.
         merged: the number of permuted leading axes that are merged into the first axis of the views.
         rows: the extent of the first axis of the views.

@@ -41,7 +41,7 @@ def in_order(x: Any) -> Any:
     """Return the sum of x, added in the order of compiled code.
 
     Up to 4 terms are added one after the other, and fewer than 2048 in vector lanes. Longer sums are split into
-    blocks of 1024 terms, after an incomplete block.
+    blocks of 1024 terms. If the last block is incomplete, the sums of the other blocks are added to its sum.
     """
     if len(x) <= 4:
         return sequential(x[0], x[1:])

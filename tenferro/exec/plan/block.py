@@ -35,7 +35,7 @@ LOOPS = 4
 def block(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
     """Return the schedule with compiled blocks if they save as much time as the compiler requires.
 
-    To make blocks longer, a step that cannot be in a block is moved before it if it reads none of its results.
+    To make blocks longer, a step that cannot be in a block is moved before the block unless it reads a result of it.
     """
     least = compiler.block_gain
     if least is None:
