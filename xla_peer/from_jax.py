@@ -10,7 +10,7 @@ from typing import Any
 
 from lowering import import_stablehlo
 from tenferro.api.compile import parameter_names
-from tenferro.errors import NonStaticShapeError, PlatformUnavailableError
+from tenferro.errors import NonStaticShapeError, PlatformUnavailableError, UnsupportedError
 from tenferro.program import GraphProgram
 from tenferro.types import DType, TensorSpec, flatten, leaf_paths, unflatten
 from xla_peer import pjrt
@@ -148,6 +148,7 @@ def _lowered(jitted: Any, arguments: Any) -> tuple[Any, str, dict[str, Any], Seq
     is_static = all([isinstance(n, int) for leaf in leaves for n in leaf.shape])
     try:
         traced = jitted.trace(*arguments)
+        _require_closed(traced.jaxpr, len(leaves))
         jaxpr, rules = with_rules(traced.jaxpr, from_jax)
         out_tree = flatten(traced.out_info)[1]
         if is_static and not rules:
@@ -163,6 +164,25 @@ def _lowered(jitted: Any, arguments: Any) -> tuple[Any, str, dict[str, Any], Seq
         raise NonStaticShapeError(
             f"from_jax: jax does not export this for symbolic extents, give numbers instead: {error}"
         ) from error
+
+
+def _require_closed(jaxpr: Any, count: int) -> None:
+    """Raise an error if a traced function of `count` arrays depends on an outer transformation of JAX.
+
+    Raises:
+        UnsupportedError: the function captures a tracer, or uses the named axis of an outer transformation.
+    """
+    if len(jaxpr.in_avals) > count:  # because jax.jit puts captured tracers before the arguments
+        raise UnsupportedError(
+            f"from_jax: the function captures {jaxpr.in_avals[0].str_short()}, which an outer transformation of JAX "
+            "traces; pass it as an argument, or leave out the specs of a native function"
+        )
+    axes = [e.name for e in jaxpr.effects if type(e).__name__ == "NamedAxisEffect"]
+    if axes:
+        raise UnsupportedError(
+            f"from_jax: the function uses the axis {axes[0]!r} of an outer transformation of JAX; import or decorate "
+            f"the whole, such as native(jax.vmap(f, axis_name={axes[0]!r}))"
+        )
 
 
 def _module(
