@@ -84,11 +84,16 @@ class FlatFunction:
 
     @cached_property
     def program(self) -> GraphProgram:
-        """The native program, which takes and returns a tuple of arrays.
+        """The native program, which takes and returns a tuple of arrays; it does not keep JAX's derivative rules.
 
         Raises:
             UnsupportedError: an operation of JAX has no counterpart in tenferro.
         """
+        return from_jitted(self.fn, *self.avals, keeps_rules=False)
+
+    @cached_property
+    def differentiable(self) -> GraphProgram:
+        """The native program with JAX's derivative rules, for traces of tenferro."""
         return from_jitted(self.fn, *self.avals)
 
     @cached_property

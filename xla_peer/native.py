@@ -428,7 +428,9 @@ class NativeFunction(Jitted[..., Any]):
             else self._converted(x, dtype, impl is not None)
             for x, dtype, impl in zip(leaves, entry.dtypes, entry.key_inputs, strict=True)
         ]
-        if entry.choice is None or any([is_traced(x) for x in arrays]):
+        if any([is_traced(x) for x in arrays]):
+            results = self._run_leaves(entry.function.differentiable, arrays)
+        elif entry.choice is None:
             results = self._run_leaves(entry.program, arrays)
         else:
             results = entry.choice(arrays)
