@@ -6,7 +6,7 @@ import functools
 import inspect
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any, Literal, NamedTuple, overload
@@ -18,7 +18,7 @@ from tenferro.api.jit import Call, Jitted, StaticParameters
 from tenferro.api.pickling import reduced
 from tenferro.counterparts import tell_missing_members
 from tenferro.dispatch import is_traced
-from tenferro.errors import DTypeError, InvalidConfigError
+from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
 from tenferro.exec import GraphExecutor
 from tenferro.program import BoundedCache, CacheStats, GraphProgram
 from tenferro.tracebacks import end_at_the_caller, public
@@ -33,8 +33,8 @@ from xla_peer.jax_primitive import program_primitive
 __all__ = ["NativeFunction", "NativeReport", "native"]
 
 Array = Literal["numpy", "jax"]
-Argnums = int | Sequence[int]
-Argnames = str | Sequence[str]
+Argnums = int | Iterable[int] | None
+Argnames = str | Iterable[str] | None
 OPTIONS_OF_JIT = frozenset(
     {"abstracted_axes", "backend", "compiler_options", "device", "in_shardings", "out_shardings"}
 )
@@ -202,6 +202,13 @@ def _describe(flat: Any, f: Any, names: Sequence[str]) -> None:
         )
 
 
+def _fits(shape: Sequence[int], wanted: Sequence[Any]) -> bool:
+    """Return whether a shape has the rank and the integer extents of a spec's shape."""
+    return len(shape) == len(wanted) and all(
+        [not isinstance(m, int) or n == m for n, m in zip(shape, wanted, strict=True)]
+    )
+
+
 @dataclass(frozen=True, repr=False)
 class NativeReport:
     """Programs that a native function has compiled.
@@ -316,8 +323,17 @@ class NativeFunction(Jitted[..., Any]):
         super().__init__(f, executor, static, options["cache_size"])
         self._options = options
         self._donated = StaticParameters.of(
-            f, options["donate_argnums"], options["donate_argnames"], self.kind
+            f, options["donate_argnums"], options["donate_argnames"], self.kind, "donate"
         )
+        both = [
+            *sorted(static.names & self._donated.names),
+            *sorted(static.positions & self._donated.positions),
+        ]
+        if both:
+            raise InvalidConfigError(
+                f"native: the parameter {both[0]} of {name_of(f)} is static and donated; a static argument is "
+                "no array: leave it out of donate_argnums and donate_argnames"
+            )
         self._entries: BoundedCache[_Entry] = BoundedCache(options["cache_size"])
         self._jax = pjrt.modules()[0]
         self._flatten = self._jax.tree_util.tree_flatten
@@ -606,7 +622,7 @@ class NativeFunction(Jitted[..., Any]):
 
         Raises:
             InvalidConfigError: the tree of the specs differs from the arguments' tree.
-            DTypeError: the dtype of a spec differs from the argument's.
+            DTypeError, ShapeError: the dtype, rank or an integer extent of a spec differs from the argument's.
         """
         wanted, spec_tree = self._flatten(tuple(specs))
         if spec_tree != tree:
@@ -616,6 +632,10 @@ class NativeFunction(Jitted[..., Any]):
         for spec, leaf, name in zip(wanted, leaves, self._names(call), strict=True):
             if type(leaf) not in NUMBERS and DType.of(leaf.dtype) is not DType.of(spec.dtype):
                 raise DTypeError(f"native: {name} is {leaf.dtype}, and its spec {spec}")
+            if not _fits(np.shape(leaf), spec.shape):
+                raise ShapeError(
+                    f"native: {name} has shape {np.shape(leaf)}, and its spec is {spec}"
+                )
         return wanted
 
     def _names(self, call: Call) -> list[str]:

@@ -12,7 +12,7 @@ import pytest
 
 import tenferro as tnf
 import xla_peer
-from tenferro.errors import DTypeError, InvalidConfigError, UnsupportedError
+from tenferro.errors import DTypeError, InvalidConfigError, ShapeError, UnsupportedError
 from xla_peer import native
 
 X = np.array([1.0, 2.0, 3.0], "float32")
@@ -40,6 +40,37 @@ def test_every_option_of_jit_is_known() -> None:
     for name in list(inspect.signature(jax.jit).parameters)[1:]:
         if not name.startswith(("static", "donate")):
             assert function(jnp.sin, **{name: None})(np.float32(0)) == 0
+
+
+@pytest.mark.parametrize("positions", [{1}, (1,), range(1, 2), np.array([1])])
+def test_positions_are_any_integers(positions: Any) -> None:
+    for decorate in (native, jax.jit):
+        np.testing.assert_array_equal(
+            decorate(lambda x, n: x[:n], static_argnums=positions)(X, 2), X[:2]
+        )
+
+
+def test_no_positions_may_be_none() -> None:
+    f = native(
+        jnp.sin,
+        static_argnums=None,
+        static_argnames=None,
+        donate_argnums=None,
+        donate_argnames=None,
+    )
+    np.testing.assert_allclose(f(X), np.sin(X), rtol=1e-6)
+
+
+def test_wrong_donations_are_named() -> None:
+    def f(x: Any, y: Any) -> Any:
+        return x + y
+
+    with pytest.raises(InvalidConfigError, match="donate_argnums has 3, and f takes 2 arguments"):
+        native(f, donate_argnums=3)
+    with pytest.raises(InvalidConfigError, match="donate_argnames has 'z'"):
+        native(f, donate_argnames="z")
+    with pytest.raises(InvalidConfigError, match=r"the parameter y of .*f is static and donated"):
+        native(f, static_argnums=1, donate_argnames="y")
 
 
 def test_shapes_are_evaluated() -> None:
@@ -138,6 +169,13 @@ def test_specs_are_checked_inside_transformations() -> None:
     function = native(jnp.sin, specs=[ROWS])
     with pytest.raises(DTypeError, match="int32, and its spec"):
         jax.jit(function)(np.ones(3, "int32"))
+    function = native(jnp.sin, specs=[tnf.TensorSpec(("rows", 3), "float32")])
+    for shape in ((2, 4), (3,)):
+        for call in (function, jax.jit(function)):
+            with pytest.raises(
+                ShapeError, match=r"x has shape \(.*, and its spec is f32\[rows,3\]"
+            ):
+                call(np.ones(shape, "float32"))
 
 
 # ---- errors ------------------------------------------------------------------------------------
