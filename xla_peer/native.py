@@ -391,7 +391,9 @@ class NativeFunction(Jitted[..., Any]):
         entry = self._entry(call, leaves, tree)
         if entry.captured or any([isinstance(x, self._jax.core.Tracer) for x in leaves]):
             return self._inside_jax(entry, leaves)
-        if not any([is_traced(x) for x in leaves]):
+        if any([is_traced(x) for x in leaves]):
+            entry = entry._replace(program=entry.function.differentiable, choice=None)
+        else:
             for leaf, impl, name in zip(
                 leaves, entry.key_inputs, entry.program.input_names, strict=True
             ):
@@ -444,9 +446,7 @@ class NativeFunction(Jitted[..., Any]):
             else self._converted(x, dtype, impl is not None)
             for x, dtype, impl in zip(leaves, entry.dtypes, entry.key_inputs, strict=True)
         ]
-        if any([is_traced(x) for x in arrays]):
-            results = self._run_leaves(entry.function.differentiable, arrays)
-        elif entry.choice is None:
+        if entry.choice is None:
             results = self._run_leaves(entry.program, arrays)
         else:
             results = entry.choice(arrays)
