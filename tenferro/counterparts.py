@@ -373,9 +373,7 @@ class MissingMember:
         raise MissingNameError(owner.__name__, self.name, self._help)
 
     def _help(self, shown: str, name: str) -> str:
-        return (
-            f"tensors have no {name}: {self.reason}" if self.reason else missing_method(shown, name)
-        )
+        return self.reason or missing_method(shown, name)
 
 
 def is_missing(cls: type, name: str) -> bool:
@@ -383,15 +381,19 @@ def is_missing(cls: type, name: str) -> bool:
     return isinstance(inspect.getattr_static(cls, name, None), MissingMember)
 
 
-def tell_missing_members(cls: type, names: Iterable[str], refused: Mapping[str, str]) -> None:
+def tell_missing_members(
+    cls: type, names: Iterable[str], refused: Mapping[str, str], objects: str = "tensors"
+) -> None:
     """Set a `MissingMember` on a class for each of `names` that the class lacks.
 
     Args:
         refused: names that the class lacks on purpose, each with the reason.
+        objects: what error messages call the objects of the class.
     """
     for name in (*refused, *names):
         if inspect.getattr_static(cls, name, None) is None:
-            setattr(cls, name, MissingMember(name, refused.get(name, "")))
+            reason = f"{objects} have no {name}: {refused[name]}" if name in refused else ""
+            setattr(cls, name, MissingMember(name, reason))
 
 
 def missing_method(shown: str, name: str) -> str:

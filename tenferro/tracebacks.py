@@ -111,6 +111,10 @@ _OF_JAX = (
 )
 
 
+_TRACED_BY_JAX = ("xla_peer.flat_function", "xla_peer.from_jax")
+"""Modules in whose calls JAX traces a function, on its own tracers."""
+
+
 def is_refusal_of_jax(error: BaseException) -> bool:
     """Return whether the error is from JAX, because a function of JAX was called on tensors of a trace.
 
@@ -126,6 +130,8 @@ def is_refusal_of_jax(error: BaseException) -> bool:
     traceback, is_jax = error.__traceback__, False
     while traceback is not None:
         name = str(traceback.tb_frame.f_globals.get("__name__"))
+        if name in _TRACED_BY_JAX:
+            return False
         is_jax = name.startswith("jax.") or (is_jax and name.startswith("tenferro."))
         traceback = traceback.tb_next
     return is_jax

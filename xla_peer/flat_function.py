@@ -84,11 +84,16 @@ class FlatFunction:
 
     @cached_property
     def program(self) -> GraphProgram:
-        """The native program, which takes and returns a tuple of arrays.
+        """The native program, which takes and returns a tuple of arrays; it does not keep JAX's derivative rules.
 
         Raises:
             UnsupportedError: an operation of JAX has no counterpart in tenferro.
         """
+        return from_jitted(self.fn, *self.avals, keeps_rules=False)
+
+    @cached_property
+    def differentiable(self) -> GraphProgram:
+        """The native program with JAX's derivative rules, for traces of tenferro."""
         return from_jitted(self.fn, *self.avals)
 
     @cached_property
@@ -97,6 +102,13 @@ class FlatFunction:
         jax, _ = pjrt.modules()
         with in_dtypes_of(self.avals):
             return list(jax.eval_shape(self.fn, *self.avals))
+
+    @cached_property
+    def is_weak(self) -> tuple[bool, ...]:
+        """Flag for each result that is true if the result is weakly typed; with symbolic extents, all are false."""
+        if any([isinstance(x, TensorSpec) for x in self.avals]):
+            return (False,) * len(self.program.output_slots)
+        return tuple([y.weak_type for y in self.results])
 
 
 class NativeOwner:
@@ -129,7 +141,8 @@ class NativeOwner:
         types = zip(leaves, function.avals, strict=True)
         arrays = [np.asarray(leaf, aval.dtype) for leaf, aval in types]
         with in_dtypes_of(function.avals):
-            return [jax.numpy.asarray(y) for y in self._run(function.program, arrays)]
+            results = [jax.numpy.asarray(y) for y in self._run(function.program, arrays)]
+            return pjrt.weakly_typed(results, function.is_weak)
 
     def lower(self, context: Any, function: FlatFunction, operands: Sequence[Any]) -> Any:
         """Add to the module that JAX is lowering a callback, which runs the program natively."""

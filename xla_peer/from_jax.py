@@ -10,7 +10,7 @@ from typing import Any
 
 from lowering import import_stablehlo
 from tenferro.api.compile import parameter_names
-from tenferro.errors import NonStaticShapeError, PlatformUnavailableError
+from tenferro.errors import NonStaticShapeError, PlatformUnavailableError, UnsupportedError
 from tenferro.program import GraphProgram
 from tenferro.types import DType, TensorSpec, flatten, leaf_paths, unflatten
 from xla_peer import pjrt
@@ -56,13 +56,16 @@ def from_jax(fn: Callable[..., Any], *specs: Any) -> GraphProgram:
     return from_jitted(jax.jit(fn, keep_unused=True), *specs, names=_input_names(fn, specs))
 
 
-def from_jitted(jitted: Any, *specs: Any, names: tuple[str, ...] | None = None) -> GraphProgram:
+def from_jitted(
+    jitted: Any, *specs: Any, names: tuple[str, ...] | None = None, keeps_rules: bool = True
+) -> GraphProgram:
     """Convert a function that `jax.jit(.., keep_unused=True)` has wrapped; see `from_jax`.
 
     Args:
         jitted: the wrapped function.
         specs: see `from_jax`.
         names: names of the leaves of the arguments; None for the names in the lowered module.
+        keeps_rules: whether to keep JAX's derivative rules, which takes longer and which only derivatives need.
     """
     if forked():
         raise PlatformUnavailableError(
@@ -75,7 +78,7 @@ def from_jitted(jitted: Any, *specs: Any, names: tuple[str, ...] | None = None) 
     types = [TensorSpec(leaf.shape, leaf.dtype) for leaf in leaves]
     with in_dtypes_of(types):
         arguments = unflatten(in_tree, _shapes(types, leaves))
-        out_tree, text, rules, callbacks = _lowered(jitted, arguments)
+        out_tree, text, rules, callbacks = _lowered(jitted, arguments, keeps_rules)
     program = import_stablehlo(
         text, types, trusted=True, rules=rules, callbacks=callbacks, drops_windows=True
     )
@@ -135,7 +138,9 @@ def _shapes(types: list[TensorSpec], leaves: list[Any]) -> list[Any]:
     ]
 
 
-def _lowered(jitted: Any, arguments: Any) -> tuple[Any, str, dict[str, Any], Sequence[Any]]:
+def _lowered(
+    jitted: Any, arguments: Any, keeps_rules: bool
+) -> tuple[Any, str, dict[str, Any], Sequence[Any]]:
     """Lower a function, and return the structure of its results, the module, the rules of its calls, and callbacks.
 
     Raises:
@@ -148,7 +153,8 @@ def _lowered(jitted: Any, arguments: Any) -> tuple[Any, str, dict[str, Any], Seq
     is_static = all([isinstance(n, int) for leaf in leaves for n in leaf.shape])
     try:
         traced = jitted.trace(*arguments)
-        jaxpr, rules = with_rules(traced.jaxpr, from_jax)
+        _require_closed(traced.jaxpr, len(leaves))
+        jaxpr, rules = with_rules(traced.jaxpr, from_jax) if keeps_rules else (traced.jaxpr, {})
         out_tree = flatten(traced.out_info)[1]
         if is_static and not rules:
             return _module(out_tree, traced.lower(), rules)
@@ -163,6 +169,25 @@ def _lowered(jitted: Any, arguments: Any) -> tuple[Any, str, dict[str, Any], Seq
         raise NonStaticShapeError(
             f"from_jax: jax does not export this for symbolic extents, give numbers instead: {error}"
         ) from error
+
+
+def _require_closed(jaxpr: Any, count: int) -> None:
+    """Raise an error if a traced function of `count` arrays depends on an outer transformation of JAX.
+
+    Raises:
+        UnsupportedError: the function captures a tracer, or uses the named axis of an outer transformation.
+    """
+    if len(jaxpr.in_avals) > count:  # because jax.jit puts captured tracers before the arguments
+        raise UnsupportedError(
+            f"from_jax: the function captures {jaxpr.in_avals[0].str_short()}, which an outer transformation of JAX "
+            "traces; pass it as an argument, or leave out the specs of a native function"
+        )
+    axes = [e.name for e in jaxpr.effects if type(e).__name__ == "NamedAxisEffect"]
+    if axes:
+        raise UnsupportedError(
+            f"from_jax: the function uses the axis {axes[0]!r} of an outer transformation of JAX; import or decorate "
+            f"the whole, such as native(jax.vmap(f, axis_name={axes[0]!r}))"
+        )
 
 
 def _module(

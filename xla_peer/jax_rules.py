@@ -36,8 +36,12 @@ RULES: Mapping[str, str] = {
     "custom_linear_solve": "custom_linear_solve",
     "call_hi_primitive": "hi_primitive",
     "stop_gradient": "stop_gradient",
+    "logistic": "logistic",
     **dict.fromkeys(
-        ["bessel_i0e", "igamma", "igammac", "igamma_grad_a", "random_gamma", "random_gamma_grad", "regularized_incomplete_beta"],
+        [
+            "bessel_i0e", "bessel_i1e", "igamma", "igammac", "igamma_grad_a", "random_gamma", "random_gamma_grad",
+            "regularized_incomplete_beta",
+        ],
         "formula",
     ),
 }  # fmt: skip
@@ -194,6 +198,8 @@ class JaxRule:
         """
         if self.kind == "stop_gradient":
             return _Stopped(takes)
+        if self.kind == "logistic":
+            return _Logistic(takes)
         return _RuleMark(self, operand_count, result_count, takes)
 
     def _of_active(self, xs: Sequence[Any], active: Sequence[bool], outputs: Sequence[int]) -> Any:
@@ -323,6 +329,27 @@ class _Stopped(KeptMark, StopGradient):
     """Mark of a stopped gradient."""
 
     __slots__ = ()
+
+
+class _Logistic(KeptMark):
+    """Mark of y = 1 / (1 + e^-x), whose last operands are x and y, and whose tangent is y (1 - y) x_dot.
+
+    JAX lowers its logistic function to this formula, whose own derivative is infinity times 0 if e^-x overflows.
+    """
+
+    __slots__ = ()
+
+    def __reduce__(self) -> Any:
+        return _Logistic, (self.takes,)
+
+    def differentiates(self, mode: str) -> tuple[int, ...]:
+        """Return the index of x among the mark's operands; symbolic extents precede it."""
+        return (self.takes[0] - 1,)
+
+    def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
+        """Compute the tangent of y, in which y is the marked result, so that the rule holds to any order."""
+        (*_, x_dot, _), (y,) = tangents, outputs
+        return (None if x_dot is None else y * (1 - y) * x_dot,)
 
 
 class _RuleMark(KeptMark):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import inspect
+import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any, Literal, NamedTuple, overload
@@ -14,8 +16,9 @@ import numpy as np
 from tenferro.api.compile import name_of
 from tenferro.api.jit import Call, Jitted, StaticParameters
 from tenferro.api.pickling import reduced
+from tenferro.counterparts import tell_missing_members
 from tenferro.dispatch import is_traced
-from tenferro.errors import DTypeError, InvalidConfigError
+from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
 from tenferro.exec import GraphExecutor
 from tenferro.program import BoundedCache, CacheStats, GraphProgram
 from tenferro.tracebacks import end_at_the_caller, public
@@ -30,8 +33,13 @@ from xla_peer.jax_primitive import program_primitive
 __all__ = ["NativeFunction", "NativeReport", "native"]
 
 Array = Literal["numpy", "jax"]
-Argnums = int | Sequence[int]
-Argnames = str | Sequence[str]
+Argnums = int | Iterable[int] | None
+Argnames = str | Iterable[str] | None
+OPTIONS_OF_JIT = frozenset(
+    {"abstracted_axes", "backend", "compiler_options", "device", "in_shardings", "out_shardings"}
+)
+"""Options of `jax.jit` that a native function does not support."""
+
 NUMBERS = frozenset({bool, int, float, complex})
 
 
@@ -43,6 +51,8 @@ def native(
     static_argnames: Argnames = (),
     donate_argnums: Argnums = (),
     donate_argnames: Argnames = (),
+    keep_unused: bool = False,
+    inline: bool = False,
     specs: Sequence[Any] | None = None,
     results: Array = "numpy",
     choose: bool = False,
@@ -58,6 +68,8 @@ def native(
     static_argnames: Argnames = (),
     donate_argnums: Argnums = (),
     donate_argnames: Argnames = (),
+    keep_unused: bool = False,
+    inline: bool = False,
     specs: Sequence[Any] | None = None,
     results: Array = "numpy",
     choose: bool = False,
@@ -72,12 +84,15 @@ def native(
     static_argnames: Argnames = (),
     donate_argnums: Argnums = (),
     donate_argnames: Argnames = (),
+    keep_unused: bool = False,
+    inline: bool = False,
     specs: Sequence[Any] | None = None,
     results: Array = "numpy",
     choose: bool = False,
     threads: int | None = None,
     cache_dir: str | PathLike[str] | None = None,
     cache_size: int = 256,
+    **unsupported: Any,
 ) -> Any:
     """Run a JAX function natively: a decorator like `jax.jit`, but without XLA.
 
@@ -95,6 +110,7 @@ def native(
         static_argnums, static_argnames: as in `jax.jit`.
         donate_argnums, donate_argnames: arguments whose JAX arrays are deleted after the call, as `jax.jit` does.
             NumPy arrays are not deleted.
+        keep_unused, inline: accepted as in `jax.jit`; they change no result and no program.
         specs: one tree of `TensorSpec`s per argument; with symbols for extents, one program serves all extents.
         results: "numpy" for NumPy arrays, "jax" for `jax.Array`s.
         choose: whether to measure native runs and `jax.jit` once for each program, and to use the faster one
@@ -123,11 +139,14 @@ def native(
 
     Source: jax.jit.
     """
+    _require_known(unsupported)
     options: dict[str, Any] = {
         "static_argnums": static_argnums,
         "static_argnames": static_argnames,
         "donate_argnums": donate_argnums,
         "donate_argnames": donate_argnames,
+        "keep_unused": keep_unused,
+        "inline": inline,
         "specs": specs,
         "results": results,
         "choose": choose,
@@ -150,6 +169,44 @@ def native(
             "native: choose compares a program for one set of shapes, but specs make one for all shapes; pass only one"
         )
     return NativeFunction(f, options)
+
+
+def _require_known(options: dict[str, Any]) -> None:
+    """Refuse unknown options, and options of `jax.jit` that choose a device or a compiler, unless they are empty."""
+    for name, value in options.items():
+        if name not in OPTIONS_OF_JIT:
+            raise TypeError(f"native() got an unexpected keyword argument {name!r}")
+        if value not in (None, {}):
+            raise InvalidConfigError(
+                f"native: {name} is an option of XLA, but tenferro compiles the function for this CPU; leave it out, or "
+                "use jax.jit"
+            )
+
+
+def _describe(flat: Any, f: Any, names: Sequence[str]) -> None:
+    """Set what JAX's error messages tell about a traced function: the user's function, its line and its arguments.
+
+    A name such as "params['w']" becomes the identifier `params_w`.
+    """
+    while isinstance(f, functools.partial):
+        f = f.func
+    flat.__wrapped__ = f
+    identifiers = [re.sub(r"\W+", "_", name).strip("_") for name in names]
+    if len(set(identifiers)) == len(names) and all(map(str.isidentifier, identifiers)):
+        kind = inspect.Parameter.POSITIONAL_ONLY
+        parameters = [inspect.Parameter(name, kind) for name in identifiers]
+        flat.__signature__ = inspect.Signature(parameters)
+    else:
+        flat.__signature__ = inspect.Signature(
+            [inspect.Parameter("arguments", inspect.Parameter.VAR_POSITIONAL)]
+        )
+
+
+def _fits(shape: Sequence[int], wanted: Sequence[Any]) -> bool:
+    """Return whether a shape has the rank and the integer extents of a spec's shape."""
+    return len(shape) == len(wanted) and all(
+        [not isinstance(m, int) or n == m for n, m in zip(shape, wanted, strict=True)]
+    )
 
 
 @dataclass(frozen=True, repr=False)
@@ -200,6 +257,7 @@ class _Entry(NamedTuple):
         out_tree: the structure of the results, as a tree of JAX.
         key_inputs: for each argument, the implementation of random keys if it is an array of keys, else None.
         keys: for each result, the implementation of random keys if it is an array of keys, else None.
+        is_weak: for each result, whether it is weakly typed as an array of JAX.
         captured: tracers of an outer transformation in the closure of `f`; they precede the leaves as arguments.
         donated: the indices of the donated leaves.
         seconds: the time of tracing and import.
@@ -212,6 +270,7 @@ class _Entry(NamedTuple):
     out_tree: Any
     key_inputs: tuple[Any, ...]
     keys: tuple[Any, ...]
+    is_weak: tuple[bool, ...]
     captured: tuple[Any, ...]
     donated: tuple[int, ...]
     seconds: float
@@ -264,8 +323,17 @@ class NativeFunction(Jitted[..., Any]):
         super().__init__(f, executor, static, options["cache_size"])
         self._options = options
         self._donated = StaticParameters.of(
-            f, options["donate_argnums"], options["donate_argnames"], self.kind
+            f, options["donate_argnums"], options["donate_argnames"], self.kind, "donate"
         )
+        both = [
+            *sorted(static.names & self._donated.names),
+            *sorted(static.positions & self._donated.positions),
+        ]
+        if both:
+            raise InvalidConfigError(
+                f"native: the parameter {both[0]} of {name_of(f)} is static and donated; a static argument is "
+                "no array: leave it out of donate_argnums and donate_argnames"
+            )
         self._entries: BoundedCache[_Entry] = BoundedCache(options["cache_size"])
         self._jax = pjrt.modules()[0]
         self._flatten = self._jax.tree_util.tree_flatten
@@ -318,10 +386,14 @@ class NativeFunction(Jitted[..., Any]):
 
     def _result(self, call: Call, leaves: list[Any], tree: Any) -> Any:
         """Compute the result of a call whose arguments have other types than those of the last call."""
+        if self._jax.config.jax_disable_jit:
+            return self._directly(call)
         entry = self._entry(call, leaves, tree)
         if entry.captured or any([isinstance(x, self._jax.core.Tracer) for x in leaves]):
             return self._inside_jax(entry, leaves)
-        if not any([is_traced(x) for x in leaves]):
+        if any([is_traced(x) for x in leaves]):
+            entry = entry._replace(program=entry.function.differentiable, choice=None)
+        else:
             for leaf, impl, name in zip(
                 leaves, entry.key_inputs, entry.program.input_names, strict=True
             ):
@@ -347,6 +419,19 @@ class NativeFunction(Jitted[..., Any]):
                 self._last = _Last(types, tree, self._trace_context(), entry, is_direct)
         return self._run_entry(entry, leaves)
 
+    def _directly(self, call: Call) -> Any:
+        """Call the function without tracing, as `jax.disable_jit` asks."""
+        outputs, tree = self._flatten(call.apply(self._fn, call.dynamic))
+        if not self._gives_jax:
+            jax = self._jax
+            outputs = [
+                y
+                if isinstance(y, jax.core.Tracer) or self._is_key(y)
+                else np.asarray(jax.numpy.asarray(y))
+                for y in outputs
+            ]
+        return tree.unflatten(outputs)
+
     def _class_of_arrays(self, leaves: Sequence[Any], entry: _Entry) -> Any:
         """Return the class of JAX's arrays if one of the leaves is an array of JAX, else None."""
         pairs = zip(leaves, entry.key_inputs, strict=True)
@@ -361,7 +446,7 @@ class NativeFunction(Jitted[..., Any]):
             else self._converted(x, dtype, impl is not None)
             for x, dtype, impl in zip(leaves, entry.dtypes, entry.key_inputs, strict=True)
         ]
-        if entry.choice is None or any([is_traced(x) for x in arrays]):
+        if entry.choice is None:
             results = self._run_leaves(entry.program, arrays)
         else:
             results = entry.choice(arrays)
@@ -372,6 +457,7 @@ class NativeFunction(Jitted[..., Any]):
             require_own_client()
         if self._gives_jax and not any([is_traced(x) for x in leaves]):
             results = [self._jax.numpy.asarray(y) for y in results]
+            results = pjrt.weakly_typed(results, entry.is_weak)
         if any(entry.keys):
             results = self._with_keys(entry, results)
         return entry.out_tree.unflatten(results)
@@ -425,11 +511,11 @@ class NativeFunction(Jitted[..., Any]):
         Raises:
             DTypeError: an argument is not an array; the message names it.
         """
-        specs = self._options["specs"]
-        if specs is None:
-            avals = [self._aval(call, number, leaf) for number, leaf in enumerate(leaves)]
-        else:
+        specs, avals = self._options["specs"], None
+        if specs is not None:
             avals = self._specified(call, leaves, tree, specs)
+        if avals is None or any([isinstance(x, self._jax.core.Tracer) for x in leaves]):
+            avals = [self._aval(call, number, leaf) for number, leaf in enumerate(leaves)]
         impls = [self._jax.random.key_impl(x) if self._is_key(x) else None for x in leaves]
         types = tuple([(x.shape, x.dtype, getattr(x, "weak_type", False)) for x in avals])
         fixed = map(self._static_key, self._statics(call))
@@ -453,29 +539,48 @@ class NativeFunction(Jitted[..., Any]):
                 x if impl is None else jax.random.wrap_key_data(x, impl=impl)
                 for x, impl in zip(arrays, impls, strict=True)
             ]
-            outputs, seen["tree"] = jax.tree_util.tree_flatten(
-                call.apply(self._fn, tree.unflatten(wrapped))
-            )
-            outputs = [y if hasattr(y, "dtype") else jax.numpy.asarray(y) for y in outputs]
+            result = call.apply(self._fn, tree.unflatten(wrapped))
+            pairs, seen["tree"] = jax.tree_util.tree_flatten_with_path(result)
+            outputs = [self._output(path, y) for path, y in pairs]
             seen["keys"] = tuple([
                 jax.random.key_impl(y) if self._is_key(y) else None for y in outputs
             ])  # fmt: skip
             return [jax.random.key_data(y) if self._is_key(y) else y for y in outputs]
 
+        names = self._names(call)
+        _describe(flat, self._fn, names)
         function = FlatFunction(flat, avals, getattr(self._fn, "__name__", "main"))
         function, captured = function.with_captured()
-        names = [*[f"captured{i}" for i in range(len(captured))], *self._names(call)]
+        names = [*[f"captured{i}" for i in range(len(captured))], *names]
         program = replace(function.program, input_names=tuple(names))
         key_inputs = (*[None] * len(captured), *impls)
         dtypes = tuple([spec.dtype.dtype for spec in program.input_specs])
         donated = self._donated_leaves(call, tree)
         seconds = time.perf_counter() - start
+        is_weak = function.is_weak if self._gives_jax else ()
         choice = None
         if self._options["choose"]:
             choice = Choice(function, program, self._run_leaves, seconds, self._gives_jax)
         return _Entry(
-            function, program, dtypes, seen["tree"], key_inputs, seen["keys"], captured, donated, seconds, choice
+            function, program, dtypes, seen["tree"], key_inputs, seen["keys"], is_weak, captured, donated, seconds,
+            choice,
         )  # fmt: skip
+
+    def _output(self, path: Any, y: Any) -> Any:
+        """Return a leaf of the function's result as an array of JAX.
+
+        Raises:
+            DTypeError: the leaf is neither an array nor a number.
+        """
+        if hasattr(y, "dtype"):
+            return y
+        try:
+            return self._jax.numpy.asarray(y)
+        except TypeError:
+            place = self._jax.tree_util.keystr(path)
+            raise DTypeError(
+                f"native: {name_of(self._fn)} returns {y!r:.60}{place and ' at ' + place}, which is not an array"
+            ) from None
 
     def _aval(self, call: Call, number: int, leaf: Any) -> Any:
         """Return the abstract value that `jax.jit` would use for a leaf.
@@ -503,10 +608,11 @@ class NativeFunction(Jitted[..., Any]):
             raise self._no_array(call, number, leaf)
         try:
             dtype = jax.dtypes.canonicalize_dtype(leaf.dtype)
+            DType.of(dtype)
             return jax.ShapeDtypeStruct(
                 leaf.shape, dtype, weak_type=getattr(leaf, "weak_type", False)
             )
-        except TypeError:
+        except (TypeError, DTypeError):
             raise self._no_array(call, number, leaf) from None
 
     def _specified(
@@ -516,7 +622,7 @@ class NativeFunction(Jitted[..., Any]):
 
         Raises:
             InvalidConfigError: the tree of the specs differs from the arguments' tree.
-            DTypeError: the dtype of a spec differs from the argument's.
+            DTypeError, ShapeError: the dtype, rank or an integer extent of a spec differs from the argument's.
         """
         wanted, spec_tree = self._flatten(tuple(specs))
         if spec_tree != tree:
@@ -526,6 +632,10 @@ class NativeFunction(Jitted[..., Any]):
         for spec, leaf, name in zip(wanted, leaves, self._names(call), strict=True):
             if type(leaf) not in NUMBERS and DType.of(leaf.dtype) is not DType.of(spec.dtype):
                 raise DTypeError(f"native: {name} is {leaf.dtype}, and its spec {spec}")
+            if not _fits(np.shape(leaf), spec.shape):
+                raise ShapeError(
+                    f"native: {name} has shape {np.shape(leaf)}, and its spec is {spec}"
+                )
         return wanted
 
     def _names(self, call: Call) -> list[str]:
@@ -554,8 +664,10 @@ class NativeFunction(Jitted[..., Any]):
                 f"; as for jax.jit, a tree that is partly known is given in two parts, which the function combines: "
                 f"arrays, rest = equinox.partition({base}, equinox.is_array)"
             )
+        is_array = hasattr(leaf, "dtype")
+        fault = f"whose dtype {leaf.dtype} JAX lacks" if is_array else "which is not an array"
         return DTypeError(
-            f"native: {name} of {name_of(self._fn)} is {leaf!r:.60}, which is not an array; {advice}"
+            f"native: {name} of {name_of(self._fn)} is {leaf!r:.60}, {fault}; {advice}"
         )
 
     def _donated_leaves(self, call: Call, tree: Any) -> tuple[int, ...]:
@@ -589,6 +701,19 @@ class NativeFunction(Jitted[..., Any]):
             name=getattr(self._fn, "__name__", "main"),
             input_names=tuple(self._names(call)),
         )
+
+    @public
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the shapes and dtypes of the results as a tree of `jax.ShapeDtypeStruct`s, as `jax.jit` does.
+
+        Nothing is compiled or run.
+
+        >>> import jax, jax.numpy as jnp
+        >>> native(jnp.sum).eval_shape(jax.ShapeDtypeStruct((3,), "float32"))
+        ShapeDtypeStruct(shape=(), dtype=float32)
+        """
+        call = self._call(args, kwargs)
+        return self._jax.eval_shape(lambda *xs: call.apply(self._fn, xs), *call.dynamic)
 
     @public
     def report(self) -> NativeReport:
@@ -632,3 +757,14 @@ class NativeFunction(Jitted[..., Any]):
     def __repr__(self) -> str:
         count = self.cache_stats().entries
         return f"<{self.shown}: {count} program{'' if count == 1 else 's'}>"
+
+
+tell_missing_members(
+    NativeFunction,
+    (),
+    {
+        "clear_cache": "f.cache_clear() empties the cache",
+        "trace": "f.lower(*args) returns the program, and jax.make_jaxpr(f)(*args) the jaxpr",
+    },
+    "native functions",
+)

@@ -681,6 +681,21 @@ def trace_context() -> Callable[[], Any]:
     return config.trace_context
 
 
+def weakly_typed(arrays: Sequence[Any], is_weak: Sequence[bool]) -> list[Any]:
+    """Return JAX arrays, of which those that `is_weak` flags have JAX's weak type.
+
+    JAX has no public function that makes an array weakly typed.
+    """
+    if not any(is_weak):
+        return list(arrays)
+    from jax._src.lax import lax
+
+    convert: Any = lax._convert_element_type  # pyright: ignore[reportPrivateUsage]
+    return [
+        convert(x, weak_type=True) if weak else x for x, weak in zip(arrays, is_weak, strict=True)
+    ]
+
+
 def emit_callback(context: Any, run: Any, operands: Sequence[Any]) -> Any:
     """Emit a call of a function of host arrays into the module that JAX is lowering.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import FunctionType
@@ -134,24 +134,32 @@ class StaticParameters(NamedTuple):
 
     @classmethod
     def of(
-        cls, fn: Callable[..., Any], argnums: Any, argnames: Any, kind: str = "jit"
+        cls,
+        fn: Callable[..., Any],
+        argnums: Any,
+        argnames: Any,
+        kind: str = "jit",
+        option: str = "static",
     ) -> StaticParameters:
         """Complete the positions and names of static parameters from the signature of the function.
 
         A parameter that is listed by position also gets its name, and vice versa.
 
         Args:
+            argnums, argnames: an integer or a name, several of them, or None.
             kind: the name of the decorator in error messages.
+            option: the name of the options in error messages, without the suffix "_argnums" or "_argnames".
 
         Raises:
             InvalidConfigError: the function has no parameter with one of these positions or names.
         """
-        names = [argnames] if isinstance(argnames, str) else list(argnames)
-        positions = list(argnums) if isinstance(argnums, Sequence) else [argnums]
+        names: list[Any] = [argnames] if isinstance(argnames, str) else list(argnames or ())
+        positions = list(argnums) if isinstance(argnums, Iterable) else [argnums]
+        positions = [] if argnums is None else positions
         if not all(isinstance(i, int | np.integer) and not isinstance(i, bool) for i in positions):
-            raise InvalidConfigError(f"{kind}: static_argnums must be integers, got {argnums!r}")
+            raise InvalidConfigError(f"{kind}: {option}_argnums must be integers, got {argnums!r}")
         if not all(isinstance(name, str) for name in names):
-            raise InvalidConfigError(f"{kind}: static_argnames must be names, got {argnames!r}")
+            raise InvalidConfigError(f"{kind}: {option}_argnames must be names, got {argnames!r}")
         if not positions and not names:
             return cls(frozenset(), frozenset())
         parameters = parameter_names(fn)
@@ -159,13 +167,13 @@ class StaticParameters(NamedTuple):
         for name in names:
             if name not in parameters and name not in keywords and not takes_keywords:
                 raise InvalidConfigError(
-                    f"{kind}: static_argnames has {name!r}, and {_name_of(fn)} has no such parameter"
+                    f"{kind}: {option}_argnames has {name!r}, and {_name_of(fn)} has no such parameter"
                 )
         count = len(parameters)
         for position in positions:
             if not -count <= position < count and not (takes_more and position >= 0):
                 raise InvalidConfigError(
-                    f"{kind}: static_argnums has {position}, and {_name_of(fn)} takes {count} arguments"
+                    f"{kind}: {option}_argnums has {position}, and {_name_of(fn)} takes {count} arguments"
                 )
         chosen = {
             int(position) % count if position < 0 else int(position) for position in positions

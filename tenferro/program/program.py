@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tenferro.counterparts import tell_missing_members
 from tenferro.dims import Guard, GuardLog, SymDim, is_exact
 from tenferro.errors import ArityError, DTypeError, NonStaticShapeError
 from tenferro.graph import Graph, Instruction, SourceLine
@@ -459,6 +460,21 @@ class GraphProgram:
             f"<GraphProgram {self.name}: {len(self.input_slots)} inputs, "
             f"{len(self.instructions)} instructions, {len(self.output_slots)} outputs>"
         )
+
+
+tell_missing_members(
+    GraphProgram,
+    (),
+    {
+        "as_text": "print(program) prints it, and lowering.lower_to_stablehlo(program) lowers it",
+        "compile": "call the program on arrays; its first call compiles it",
+        "cost_analysis": "program.profile(*arrays) measures its steps",
+        "in_avals": "program.input_specs has the types of its arguments",
+        "memory_analysis": "program.memory_plan() has its buffers",
+        "out_info": "program.output_specs has the types of its results",
+    },
+    "programs",
+)  # members of the objects that `jax.jit(f).lower(*args)` returns
 
 
 def _text_of(op: StdTensorOp) -> str:

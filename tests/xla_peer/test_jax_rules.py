@@ -113,6 +113,16 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Any]] = {
     "logsumexp": (jsp.logsumexp, B),
     "softmax": (lambda x: jax.nn.softmax(x)[0], B),
     "i0e at 0": (jsp.i0e, 0.0),
+    "i1 at 0": (lambda x: jnp.sum(jsp.i1(x)), np.array([0.0, 1e-20, 1.3])),
+    "i1e far from 0": (lambda x: jnp.sum(jsp.i1e(x)), np.array([-1e10, 1e10, np.inf])),
+    "logistic": (
+        lambda x: jnp.sum(jax.nn.sigmoid(x) * jnp.arange(1.0, 6)),
+        np.array([-np.inf, -800, -1, 0, 800]),
+    ),
+    "logistic in a scan": (
+        lambda x: jax.lax.scan(lambda c, a: (jax.nn.silu(c * a), c), jnp.float64(2), x)[0],
+        np.array([0.5, -800, 3]),
+    ),
     "sinc at 0": (jnp.sinc, 0.0),
     "entr at 0": (jsp.entr, 0.0),
     "logaddexp": (lambda x: jnp.logaddexp(x, x), -np.inf),
@@ -143,6 +153,14 @@ def test_gradients(name: str) -> None:
     alike(tnf.grad(from_jax(f, x).run)(x), jax.grad(f)(x))
 
 
+def test_a_logistic_function_of_symbolic_extents_and_from_a_pickle() -> None:
+    x = FUNCTIONS["logistic"][1]
+    for spec in (x, tnf.TensorSpec(("n",), "float64")):
+        program = from_jax(lambda x: jnp.sum(jax.nn.sigmoid(x)), spec)
+        for each in (program, pickle.loads(pickle.dumps(program))):
+            alike(tnf.grad(each.run)(x), jax.grad(lambda x: jnp.sum(jax.nn.sigmoid(x)))(x))
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_tangents(name: str) -> None:
     f, x = FUNCTIONS[name]
@@ -155,7 +173,7 @@ def test_tangents(name: str) -> None:
 
 SECOND = (
     "relu at 0", "stop_gradient", "custom_jvp", "linear solve in b", "linear solve in a",
-    "root", "ldexp", "xlogy at 0", "expi", "gammainc in x", "complex logsumexp", "custom_vjp", "both",
+    "root", "ldexp", "logistic", "xlogy at 0", "expi", "gammainc in x", "complex logsumexp", "custom_vjp", "both",
 )  # fmt: skip
 
 
