@@ -31,6 +31,7 @@ from lowering.read.reader import Reader, ReadRows
 from lowering.read.reduction import reduce_window
 from lowering.read.regions import combiner_operation
 from tenferro.dims import (
+    DimExpr,
     SymDim,
     UpperBound,
     at_least,
@@ -56,6 +57,8 @@ __all__ = [
     "extents_value",
     "gathered_pad",
     "note_extents",
+    "other_than_one",
+    "repeated",
 ]
 
 
@@ -97,23 +100,41 @@ def broadcast_in_dim(r: Reader, operation: Operation, operands: Sequence[int]) -
         axis: extent for axis, extent in own.items() if isinstance(extent, int) and extent != 1
     }
     shape, cuts = _result_shape(r, operation, sizes, sized)
+    bounds = list(shape)
     for axis, dim in enumerate(dims):
-        if own[dim] != 1 and (dim in cuts or not is_exact(own[dim])):
-            x = _repeated_to(r, x, axis, shape[dim])
-    return _truncated(r, r.apply_one(st.BroadcastInDim(shape, dims), x), cuts)
+        if own[dim] == 1 or not (dim in cuts or not is_exact(own[dim])):
+            continue
+        line = r.apply_one(Iota((shape[dim],), 0, DType.I64))
+        if dim in cuts:
+            line = r.apply_one(DynamicTruncate(0), line, cuts.pop(dim))
+            bounds[dim] = DimExpr.input_axis(0, axis)
+        x = repeated(r, x, axis, line)
+    return _truncated(r, r.apply_one(st.BroadcastInDim(tuple(bounds), dims), x), cuts)
 
 
-def _repeated_to(r: Reader, x: int, axis: int, size: Any) -> int:
-    """Repeat the last element along an axis up to `size`, so that an axis whose extent is 1 at run time is broadcast."""
-    extent = r.spec(x).shape[axis]
-    last = r.apply_one(el.Subtract(), r.apply_one(ShapeOf(axis), x), r.constant(1, DType.I64))
-    bound = dim_max(extent if is_exact(extent) else extent.dim, size)
-    reference = [bound if i == axis else 1 for i in range(len(r.spec(x).shape))]
-    line = r.apply_one(Iota(tuple(reference), axis, DType.I64))
-    if r.spec(x).shape[axis] != bound:
-        x = r.apply_one(PadToMatch(axis), x, line)
-    indices = r.apply_one(Iota((size,), 0, DType.I64))
-    return _elements_at(r, x, axis, r.apply_one(el.Minimum(), indices, r.spread(last, (size,))))
+def repeated(r: Reader, x: int, axis: int, line: int) -> int:
+    """Broadcast an axis to the size of the vector `line`, whose elements are 0, 1, ..
+
+    The minimum of two vectors of indices raises an error if the axis has neither one element nor this size.
+    """
+    extents = r.spec(x).shape[axis], r.spec(line).shape[0]
+    bound = dim_max(*[extent if is_exact(extent) else extent.dim for extent in extents])
+    own = r.apply_one(ShapeOf(axis), x)
+    reference = [bound if i == axis else 1 for i in range(r.spec(x).rank)]
+    if extents[0] != bound:
+        x = r.apply_one(PadToMatch(axis), x, r.spread(r.constant(False), reference))
+    last = r.apply_one(el.Subtract(), own, r.constant(1, DType.I64))
+    indices = r.apply_one(Iota((bound,), 0, DType.I64))
+    indices = r.apply_one(el.Minimum(), indices, r.spread(last, (bound,)))
+    size = other_than_one(r, own, r.apply_one(ShapeOf(0), line))
+    indices = r.apply_one(DynamicTruncate(0), indices, size)
+    return _elements_at(r, x, axis, r.apply_one(el.Minimum(), indices, line))
+
+
+def other_than_one(r: Reader, size: int, other: int) -> int:
+    """Return `size`, or `other` if `size` is 1."""
+    is_one = r.apply_one(el.Compare("EQ"), size, r.constant(1, DType.I64))
+    return r.apply_one(el.Select(), is_one, other, size)
 
 
 def _elements_at(r: Reader, x: int, axis: int, indices: int) -> int:
