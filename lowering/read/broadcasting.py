@@ -14,7 +14,7 @@ from functools import partial, reduce
 from typing import Any
 
 from lowering.module_tree import Operation
-from lowering.read.dynamic import other_than_one, repeated
+from lowering.read.bounded import other_than_one, repeated
 from lowering.read.reader import Read, Reader, ReadRows
 from lowering.syntax.definitions import DEFINITIONS
 from tenferro.dims import DimExpr, dim_max, dim_min, is_exact

@@ -327,6 +327,18 @@ def test_sizes_that_are_minima_of_data(size: int, error: str | None) -> None:
     np.testing.assert_array_equal(y, np.arange(expected))
 
 
+def test_slices_without_elements_that_a_gather_would_read() -> None:
+    """#gather: a start may be clamped to the extent of an axis, where no element is, if the slice has size 0."""
+    text = """func.func @main(%x: tensor<5x3xf32>, %i: tensor<2x1xi32>) -> tensor<2x3xf32> {
+      %y = "stablehlo.gather"(%x, %i) {dimension_numbers = #stablehlo.gather<offset_dims = [1],
+        collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 0, 3>}
+        : (tensor<5x3xf32>, tensor<2x1xi32>) -> tensor<2x3xf32>
+      return %y : tensor<2x3xf32>
+    }"""
+    with pytest.raises(errors.InvalidConfigError, match="give the axes"):
+        lowering.import_stablehlo(text)
+
+
 def bounds(extent: int) -> str:
     return f"tensor<?xf64, #stablehlo.bounds<{extent}>>"
 
