@@ -650,6 +650,9 @@ def test_declared_functions_are_no_obstacle_until_they_are_called(
         import_stablehlo(declared + called)
     with pytest.raises(UnsupportedError, match="@f is declared and has no body"):
         import_stablehlo(declared + GOOD, function="f")
+    declared = "func.func private @f(!stablehlo.token) -> !stablehlo.token\n"
+    with pytest.raises(UnsupportedError, match="@f is declared and has no body"):
+        import_stablehlo(declared + GOOD, function="f")
 
 
 def test_five_thousand_operations_take_no_longer_than_through_mlir() -> None:
