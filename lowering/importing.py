@@ -156,8 +156,6 @@ def import_stablehlo(
         tree = _tree(contents, in_process, has_mlir, elements)
     tree = _prepared(without_quantized_types(tree))
     entry = _entry(tree, function)
-    if not entry.body.operations:
-        raise UnsupportedError(f"@{entry.name} is declared and has no body")
     inputs = _input_types(entry, specs)
     is_refined = entry.name == "main" and tree.has_unknown_extents()
     are_static = all([isinstance(s, TensorSpec) and s.is_static for s in inputs])
@@ -518,10 +516,19 @@ def _decoded(data: bytes, trusted: bool, has_mlir: bool) -> str | bytes:
 
 
 def _entry(tree: ModuleTree, name: str) -> Function:
-    if name in tree.functions:
-        return _without_tokens(tree.functions[name])
-    if len(tree.functions) == 1 and name == "main":
-        return _without_tokens(next(iter(tree.functions.values())))
+    """Return the function `name`, or the only function if `name` is "main", without tokens.
+
+    Raises:
+        InvalidConfigError: the module has no such function.
+        UnsupportedError: the function has no body.
+    """
+    function = tree.functions.get(name)
+    if function is None and len(tree.functions) == 1 and name == "main":
+        (function,) = tree.functions.values()
+    if function is not None:
+        if not function.body.operations:
+            raise UnsupportedError(f"@{function.name} is declared and has no body")
+        return _without_tokens(function)
     names = ", ".join(f"@{function_name}" for function_name in tree.functions) or "none"
     raise InvalidConfigError(f"import_stablehlo: no function @{name}; the module has {names}")
 

@@ -10,17 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial, reduce
 from typing import Any
 
 from lowering.module_tree import Operation
+from lowering.read.bounded import other_than_one, repeated
 from lowering.read.reader import Read, Reader, ReadRows
 from lowering.syntax.definitions import DEFINITIONS
-from tenferro.dims import DimExpr, UpperBound, dim_max, dim_min, is_exact
-from tenferro.errors import InvalidConfigError, UnsupportedError
+from tenferro.dims import DimExpr, dim_max, dim_min, is_exact
+from tenferro.errors import InvalidConfigError
 from tenferro.ops.dynamic import DynamicTruncate
-from tenferro.ops.source import ShapeOf
+from tenferro.ops.source import Iota, ShapeOf
 from tenferro.ops.structural import BroadcastInDim
-from tenferro.types import TensorSpec
+from tenferro.types import DType, TensorSpec
 
 __all__ = ["PREFIX", "broadcasting_rows"]
 
@@ -63,7 +65,9 @@ def broadcasting(read: Read) -> Read:
             placed.append(dims)
         shape = _common_shape(operation, shapes, placed)
         spread = [
-            value if own == shape else _spread(r, value, dims, shape, operands, placed)
+            value
+            if own == shape and all(map(is_exact, own))
+            else _spread(r, value, dims, shape, operands, placed)
             for value, own, dims in zip(operands, shapes, placed, strict=True)
         ]
         types = (TensorSpec.of(shape, operation.spec.dtype),)
@@ -82,56 +86,70 @@ def _spread(
 ) -> int:
     """Broadcast an operand to the common shape.
 
-    Along an axis whose extent depends on data, it is broadcast to the bound, and truncated to the extent of the operand
-    that has this axis.
+    Along an axis whose extent depends on data, the operand is broadcast to the bound, and truncated to the size that is
+    common to all operands. The program raises an error if the operand's own size is neither 1 nor the common size.
     """
-    own = dict(zip(dims, r.spec(value).shape, strict=True))
     bounds = list(shape)
     cuts: list[tuple[int, int]] = []
     for axis, extent in enumerate(shape):
-        if is_exact(extent):
+        sized = [
+            (operand, places.index(axis))
+            for operand, places in zip(operands, map(tuple, placed), strict=True)
+            if axis in places and r.spec(operand).shape[places.index(axis)] != 1
+        ]
+        place = tuple(dims).index(axis) if axis in dims else None
+        own = 1 if place is None else r.spec(value).shape[place]
+        if all([is_exact(r.spec(operand).shape[number]) for operand, number in sized]):
             continue
-        if own.get(axis) == extent:
-            bounds[axis] = DimExpr.input_axis(0, tuple(dims).index(axis))
-            continue
-        bounds[axis] = extent.dim
-        for operand, places in zip(operands, placed, strict=True):
-            if axis in places and r.spec(operand).shape[tuple(places).index(axis)] == extent:
-                size = r.apply_one(ShapeOf(tuple(places).index(axis)), operand)
-                cuts.append((axis, size))
-                break
+        if own == 1:
+            bounds[axis] = extent if is_exact(extent) else extent.dim
+            cuts += [] if is_exact(extent) else [(axis, _common_size(r, sized))]
+        elif place is not None and not isinstance(own, int):
+            bounds[axis] = DimExpr.input_axis(0, place)
+            if len(sized) > 1 or is_exact(extent):
+                value = repeated(r, value, place, _line(r, extent, sized))
     y = r.apply_one(BroadcastInDim(tuple(bounds), tuple(dims)), value)
     for axis, size in cuts:
         y = r.apply_one(DynamicTruncate(axis), y, size)
     return y
 
 
+def _line(r: Reader, extent: Any, sized: Sequence[tuple[int, int]]) -> int:
+    """Return the vector 0, 1, .. of the size to which axes of values are broadcast; `extent` is its extent."""
+    if is_exact(extent):
+        return r.apply_one(Iota((extent,), 0, DType.I64))
+    line = r.apply_one(Iota((extent.dim,), 0, DType.I64))
+    return r.apply_one(DynamicTruncate(0), line, _common_size(r, sized))
+
+
+def _common_size(r: Reader, sized: Sequence[tuple[int, int]]) -> int:
+    """Return the size to which axes of values are broadcast: the first that is not 1.
+
+    Args:
+        sized: pairs of a value and its axis.
+    """
+    sizes = [r.apply_one(ShapeOf(place), value) for value, place in sized]
+    return reduce(partial(other_than_one, r), sizes)
+
+
 def _common_shape(
     operation: Operation, shapes: Sequence[Sequence[Any]], placed: Sequence[Sequence[int]]
 ) -> tuple[Any, ...]:
-    """Return the shape to which all operands are broadcast; symbolic extents are computed when the program runs.
-
-    Raises:
-        UnsupportedError: an extent depends on data, and another operand has another extent.
-    """
+    """Return the shape to which all operands are broadcast; symbolic extents are computed when the program runs."""
     common: list[Any] = [
         extent if isinstance(extent, int) else 1 for extent in operation.spec.shape
     ]
     for shape, dims in zip(shapes, placed, strict=True):
         for extent, axis in zip(shape, dims, strict=True):
-            if is_exact(extent) and is_exact(common[axis]):
-                common[axis] = _common_extent(common[axis], extent)
-            elif common[axis] == 1 and isinstance(extent, UpperBound):
-                common[axis] = extent
-            elif extent not in (1, common[axis]):
-                raise UnsupportedError(f"{operation.name}: the data decide an extent of {shape}")
+            common[axis] = _common_extent(common[axis], extent)
     return tuple(common)
 
 
 def _common_extent(a: Any, b: Any) -> Any:
     """Return the extent to which two axes of extents a and b are broadcast.
 
-    A guard of the program checks that the extents of two symbolic axes are equal or 1.
+    A guard of the program checks that the extents of two symbolic axes are equal or 1. If an extent depends on data, the
+    operation checks its size.
 
     >>> _common_extent(3, 1), _common_extent(1, 0), _common_extent(2, 2)
     (3, 0, 2)
@@ -141,4 +159,6 @@ def _common_extent(a: Any, b: Any) -> Any:
     for extent in (a, b):
         if isinstance(extent, int):
             return extent
+    if not (is_exact(a) and is_exact(b)):
+        return dim_max(a, b)
     return a if a == b else dim_max(a, b) * dim_min(1, dim_min(a, b))

@@ -247,6 +247,10 @@ def _by_network(r: Reader, block: Block, operands: list[int], axis: int, stable:
         raise UnsupportedError(
             f"a sort of {extent} elements, whose comparator is not a supported order, needs a number for the extent"
         )
+    if extent > MOST_SORTED:
+        raise UnsupportedError(
+            f"a sort of {extent} elements, whose comparator is not a supported order; at most {MOST_SORTED} are sorted"
+        )
     values = [*operands, r.apply_one(Iota(shape, axis, DType.I64))]
     for first, second in _rounds(extent):
         low = [r.take(x, axis, r.constant(np.asarray(first, np.int64))) for x in values]
@@ -267,6 +271,10 @@ def _by_network(r: Reader, block: Block, operands: list[int], axis: int, stable:
             moved.append(r.take(joined, axis, r.constant(np.asarray(order, np.int64))))
         values = moved
     return values[:-1]
+
+
+MOST_SORTED = 1 << 15
+"""Maximum number of elements along the axis of a sorting network, which has a vector of indices in each round."""
 
 
 def _paired(first: list[int], second: list[int]) -> list[int]:

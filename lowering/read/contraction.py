@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from lowering.module_tree import Operation
+from lowering.read.bounded import padded_to_bounds, truncated, window_counts
 from lowering.read.reader import Reader, ReadRows
 from tenferro.dims import SymDim
-from tenferro.errors import InvalidConfigError
+from tenferro.errors import InvalidConfigError, UnsupportedError
 from tenferro.ext.einsum import Einsum
 from tenferro.ext.einsum import read as read_subscripts
 from tenferro.ext.fft.families import Fft
@@ -246,7 +247,37 @@ def convolution(r: Reader, operation: Operation, operands: Sequence[int]) -> int
         batch_group_count=a["batch_group_count"],
         precision=_precision(operation),
     )
-    return _multiplied(r, op, (_without_barrier(r, operands[0]), operands[1]), operation.spec.dtype)
+    x, sizes = _without_barrier(r, operands[0]), {}
+    if not r.spec(x).is_exact:
+        x, sizes = _at_bounds_of_windows(r, op, x, r.spec(operands[1]))
+    y = _multiplied(r, op, (x, operands[1]), operation.spec.dtype)
+    return truncated(r, y, sizes)
+
+
+def _at_bounds_of_windows(
+    r: Reader, op: Convolution, x: int, kernel: TensorSpec
+) -> tuple[int, dict[int, int]]:
+    """Pad the batch and spatial axes of x to their bounds; return the sizes of the result's axes, too.
+
+    The zeros beyond an axis are those of the convolution's padding.
+
+    Raises:
+        UnsupportedError: the number of features depends on data, or that of batches, which are in groups.
+    """
+    padded, own = padded_to_bounds(r, x)
+    if op.input_feature in own or (op.input_batch in own and op.batch_group_count != 1):
+        raise UnsupportedError(
+            f"stablehlo.convolution: the data decide the features or the groups of batches of {r.spec(x)}"
+        )
+    windows = {
+        axis: (kernel.shape[op.kernel_spatial[n]], op.window_strides[n], *op.padding[n], op.lhs_dilation[n], op.rhs_dilation[n])
+        for n, axis in enumerate(op.input_spatial)
+    }  # fmt: skip
+    counts = window_counts(r, {axis: n for axis, n in own.items() if axis in windows}, windows)
+    sizes = {op.output_spatial[op.input_spatial.index(axis)]: n for axis, n in counts.items()}
+    if op.input_batch in own:
+        sizes[op.output_batch] = own[op.input_batch]
+    return padded, sizes
 
 
 def _without_barrier(r: Reader, x: int) -> int:

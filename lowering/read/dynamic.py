@@ -24,6 +24,7 @@ import numpy as np
 
 from lowering.module_tree import Operation
 from lowering.read import total_order
+from lowering.read.bounded import element_of, elements_at, repeated, reshape, steps, truncated
 from lowering.read.contraction import convolution
 from lowering.read.indexing import gather
 from lowering.read.ranges import note_range, piece_of, range_of
@@ -31,6 +32,8 @@ from lowering.read.reader import Reader, ReadRows
 from lowering.read.reduction import reduce_window
 from lowering.read.regions import combiner_operation
 from tenferro.dims import (
+    UNKNOWN,
+    DimExpr,
     SymDim,
     UpperBound,
     at_least,
@@ -43,7 +46,7 @@ from tenferro.dims import (
 from tenferro.errors import InvalidConfigError, UnsupportedError
 from tenferro.ops import elementwise as el
 from tenferro.ops import structural as st
-from tenferro.ops.dynamic import DynamicTruncate, PadToMatch
+from tenferro.ops.dynamic import DynamicTruncate
 from tenferro.ops.source import Iota, ShapeOf
 from tenferro.types import DType, TensorSpec
 
@@ -97,47 +100,16 @@ def broadcast_in_dim(r: Reader, operation: Operation, operands: Sequence[int]) -
         axis: extent for axis, extent in own.items() if isinstance(extent, int) and extent != 1
     }
     shape, cuts = _result_shape(r, operation, sizes, sized)
+    bounds = list(shape)
     for axis, dim in enumerate(dims):
-        if own[dim] != 1 and (dim in cuts or not is_exact(own[dim])):
-            x = _repeated_to(r, x, axis, shape[dim])
-    return _truncated(r, r.apply_one(st.BroadcastInDim(shape, dims), x), cuts)
-
-
-def _repeated_to(r: Reader, x: int, axis: int, size: Any) -> int:
-    """Repeat the last element along an axis up to `size`, so that an axis whose extent is 1 at run time is broadcast."""
-    extent = r.spec(x).shape[axis]
-    last = r.apply_one(el.Subtract(), r.apply_one(ShapeOf(axis), x), r.constant(1, DType.I64))
-    bound = dim_max(extent if is_exact(extent) else extent.dim, size)
-    reference = [bound if i == axis else 1 for i in range(len(r.spec(x).shape))]
-    line = r.apply_one(Iota(tuple(reference), axis, DType.I64))
-    if r.spec(x).shape[axis] != bound:
-        x = r.apply_one(PadToMatch(axis), x, line)
-    indices = r.apply_one(Iota((size,), 0, DType.I64))
-    return _elements_at(r, x, axis, r.apply_one(el.Minimum(), indices, r.spread(last, (size,))))
-
-
-def _elements_at(r: Reader, x: int, axis: int, indices: int) -> int:
-    """Return the slices of x at a vector of indices along an axis; indices outside the axis are clamped.
-
-    An axis that may have no elements is padded with a zero at its end, which the caller masks or truncates.
-    """
-    shape = r.spec(x).shape
-    if at_least(shape[axis], 1) is not True:
-        none = (0,) * len(shape)
-        edge = tuple([int(i == axis) for i in range(len(shape))])
-        x = r.apply_one(st.Pad(none, edge, none), x, r.constant(0, r.spec(x).dtype))
-    return r.take(x, axis, indices)
-
-
-def _truncated(r: Reader, x: int, cuts: Mapping[int, int]) -> int:
-    """Truncate axes to sizes that depend on data; `cuts` contains the scalar size of each such axis."""
-    for axis, size in cuts.items():
-        x = r.apply_one(DynamicTruncate(axis), x, size)
-    return x
-
-
-def _element(r: Reader, vector: int, index: int) -> int:
-    return r.convert(r.reshape(r.slice(vector, 0, index, index + 1), ()), DType.I64)
+        if own[dim] == 1 or not (dim in cuts or not is_exact(own[dim])):
+            continue
+        line = r.apply_one(Iota((shape[dim],), 0, DType.I64))
+        if dim in cuts:
+            line = r.apply_one(DynamicTruncate(0), line, cuts.pop(dim))
+            bounds[dim] = DimExpr.input_axis(0, axis)
+        x = repeated(r, x, axis, line)
+    return truncated(r, r.apply_one(st.BroadcastInDim(tuple(bounds), dims), x), cuts)
 
 
 def dynamic_reshape(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
@@ -145,7 +117,12 @@ def dynamic_reshape(r: Reader, operation: Operation, operands: Sequence[int]) ->
     x, sizes = operands
     extents = _declared_extents(r, operation, sizes)
     unknown = [axis for axis, extent in enumerate(extents) if extent is None]
-    if len(unknown) > 1 or (unknown and not r.spec(x).is_exact):
+    if not r.spec(x).is_exact:
+        reshaped = reshape(r, x, [UNKNOWN if extent is None else extent for extent in extents])
+        if reshaped is None:
+            raise undecided(operation)
+        return reshaped
+    if len(unknown) > 1:
         raise undecided(operation)
     if unknown:
         rest = product([extent for extent in extents if extent is not None])
@@ -156,7 +133,7 @@ def dynamic_reshape(r: Reader, operation: Operation, operands: Sequence[int]) ->
 def dynamic_iota(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     shape, cuts = _result_shape(r, operation, operands[0])
     line = Iota(shape, operation.attributes["iota_dimension"], operation.spec.dtype)
-    return _truncated(r, r.apply_one(line), cuts)
+    return truncated(r, r.apply_one(line), cuts)
 
 
 def _declared_extents(
@@ -201,7 +178,7 @@ def _result_shape(
     cuts: dict[int, int] = {}
     for axis, extent in enumerate(shape):
         if extent is None:
-            cuts[axis] = _element(r, sizes, axis)
+            cuts[axis] = element_of(r, sizes, axis)
             shape[axis] = _bound(r, operation, axis, sizes)
     return tuple(shape), cuts
 
@@ -240,7 +217,7 @@ def dynamic_slice(r: Reader, operation: Operation, operands: Sequence[int]) -> i
         raise undecided(operation)
     cuts: dict[int, int] = {}
     for axis, declared in enumerate(operation.spec.shape):
-        start, limit, stride = [_element(r, value, axis) for value in edges]
+        start, limit, stride = [element_of(r, value, axis) for value in edges]
         extent: Any = r.spec(x).shape[axis]
         one = r.constant(1, DType.I64)
         stride = r.apply_one(el.Maximum(), stride, one)
@@ -250,15 +227,8 @@ def dynamic_slice(r: Reader, operation: Operation, operands: Sequence[int]) -> i
             extent = declared
         else:
             cuts[axis] = count
-        x = _elements_at(r, x, axis, _steps(r, start, stride, extent))
-    return _truncated(r, x, cuts)
-
-
-def _steps(r: Reader, start: int, stride: int, count: Any) -> int:
-    """Return the indices start + i * stride for i < count."""
-    line = r.apply_one(Iota((count,), 0, DType.I64))
-    line = r.apply_one(el.Multiply(), line, r.spread(stride, (count,)))
-    return r.apply_one(el.Add(), line, r.spread(start, (count,)))
+        x = elements_at(r, x, axis, steps(r, start, stride, extent))
+    return truncated(r, x, cuts)
 
 
 def _strided(r: Reader, x: int, axis: int, stride: Any) -> int:
@@ -317,7 +287,7 @@ def gathered_pad(r: Reader, operation: Operation, operands: Sequence[int]) -> in
         x = r.at_bound(x, axis)
     cuts: dict[int, int] = {}
     for axis, declared in enumerate(operation.spec.shape):
-        low, high, interior = [_element(r, value, axis) for value in amounts]
+        low, high, interior = [element_of(r, value, axis) for value in amounts]
         one = r.constant(1, DType.I64)
         zero = r.constant(0, DType.I64)
         step = r.apply_one(el.Add(), interior, one)
@@ -329,19 +299,19 @@ def gathered_pad(r: Reader, operation: Operation, operands: Sequence[int]) -> in
         if not is_static(declared):
             cuts[axis] = size
             count = _padded_bound(r, operation, x, axis, amounts)
-        first = _steps(r, r.apply_one(el.Negate(), low), one, count)
-        steps = r.spread(step, (count,))
-        quotient = r.apply_one(el.Divide(), first, steps)
-        whole = r.apply_one(el.Compare("EQ"), r.apply_one(el.Multiply(), quotient, steps), first)
+        first = steps(r, r.apply_one(el.Negate(), low), one, count)
+        spacing = r.spread(step, (count,))
+        quotient = r.apply_one(el.Divide(), first, spacing)
+        whole = r.apply_one(el.Compare("EQ"), r.apply_one(el.Multiply(), quotient, spacing), first)
         extents = r.spread(extent, (count,))
         inside = r.apply_one(el.Compare("LT"), quotient, extents)
         started = r.apply_one(el.Compare("GE"), first, r.spread(zero, (count,)))
         inside = r.apply_one(el.And(), r.apply_one(el.And(), inside, started), whole)
-        x = _elements_at(r, x, axis, quotient)
+        x = elements_at(r, x, axis, quotient)
         shape = r.spec(x).shape
         mask = r.apply_one(st.BroadcastInDim(shape, (axis,)), inside)
         x = r.apply_one(el.Select(), mask, x, r.spread(filler, shape))
-    return _truncated(r, x, cuts)
+    return truncated(r, x, cuts)
 
 
 def _padded_bound(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lowering.module_tree import Operation
+from lowering.read import bounded
 from lowering.read.promotion import promoted
 from lowering.read.reader import Reader, ReadRows
 from lowering.read.regions import combiner_operation, scatter_combiner
@@ -17,6 +18,12 @@ __all__ = ["ROWS"]
 
 def gather(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     a, numbers = operation.attributes, operation.attributes["dimension_numbers"]
+    dropped = (*numbers["collapsed_slice_dims"], *numbers["operand_batching_dims"])
+    if 0 in [a["slice_sizes"][axis] for axis in dropped] and 0 not in operation.spec.shape:
+        raise InvalidConfigError(
+            f"stablehlo.gather: slices of sizes {tuple(a['slice_sizes'])} have no elements, and the result "
+            f"{operation.spec} has some; give the axes {dropped} the size 1"
+        )
     op = ix.Gather(
         offset_dims=numbers["offset_dims"],
         collapsed_slice_dims=numbers["collapsed_slice_dims"],
@@ -111,12 +118,18 @@ def _combiners(r: Reader, operation: Operation, inputs: Sequence[int]) -> list[s
 
 def dynamic_slice(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     sizes = tuple(operation.attributes["slice_sizes"])
-    return r.apply_one(ix.DynamicSlice(sizes), *operands) if sizes else operands[0]
+    x, *starts = operands
+    if not r.spec(x).is_exact:
+        x, starts = bounded.dynamic_slice(r, x, starts, sizes)
+    return r.apply_one(ix.DynamicSlice(sizes), x, *starts) if sizes else x
 
 
 def dynamic_update_slice(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    rank = len(r.spec(operands[0]).shape)
-    return r.apply_one(ix.DynamicUpdateSlice(rank), *operands) if rank else operands[1]
+    x, update, *starts = operands
+    if not all([r.spec(value).is_exact for value in (x, update)]):
+        return bounded.dynamic_update_slice(r, x, update, starts)
+    rank = r.spec(x).rank
+    return r.apply_one(ix.DynamicUpdateSlice(rank), *operands) if rank else update
 
 
 def inputs_and_updates(count: int) -> Sequence[int]:

@@ -39,7 +39,8 @@ def rng_bit_generator(r: Reader, operation: Operation, operands: Sequence[int]) 
         raise UnsupportedError(
             f"rng_bit_generator: a state of {spec}; ui64[2] and ui64[3] are known"
         )
-    assert isinstance(wanted, TensorSpec)
+    if not isinstance(wanted, TensorSpec):
+        raise UnsupportedError(f"rng_bit_generator: bits of type {wanted}")
     unsigned = UNSIGNED.get(wanted.dtype.bits)
     if unsigned is None:
         raise UnsupportedError(

@@ -18,6 +18,7 @@ from lowering.emit.reduction import identity
 from lowering.module_tree import Block, Operation
 from lowering.read import total_order
 from lowering.read.arg_reductions import arg_reduction
+from lowering.read.bounded import filled, spread_like, together_at_bounds, truncated, window_counts
 from lowering.read.comparators import sorted_by
 from lowering.read.promotion import promoted
 from lowering.read.reader import Reader, ReadRows
@@ -91,6 +92,11 @@ def reduce(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence
     arg_results = arg_reduction(r, block, operands, axes)
     if arg_results is not None:
         return arg_results
+    if not r.spec(xs[0]).is_exact:
+        raise UnsupportedError(
+            f"stablehlo.reduce: its region is no single operation on one pair of elements, and the data decide the sizes of "
+            f"{r.spec(xs[0])}; reduce with single operations, or pad to the bounds"
+        )
     return _reduced(r, xs, starts, axes, _combine(r, block, xs))
 
 
@@ -98,7 +104,7 @@ def _started(r: Reader, name: str, start: int, y: int) -> int:
     """Combine the result y of a reduction with the initial value `start`, unless that is the identity."""
     if is_identity(name, r.constant_array(start)):
         return y
-    return r.apply_one(PAIRS[name], r.spread(start, r.spec(y).shape), y)
+    return r.apply_one(PAIRS[name], spread_like(r, start, y), y)
 
 
 def _reduced(
@@ -177,12 +183,31 @@ class Windows:
 
 def reduce_window(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
     xs, block = operands[: len(operands) // 2], operation.regions[0]
+    if not all([r.spec(x).is_exact for x in xs]):
+        return _reduce_window_at_bounds(r, operation, operands)
     name = _name_of(r, block, xs)
     dtype = r.spec(xs[0]).dtype
     if name in ("add", "multiply") and dtype.accumulator is not dtype:
         wide = [r.convert(value, dtype.accumulator) for value in operands]
         return [r.convert(y, dtype) for y in _window(r, operation, wide, name)]
     return _window(r, operation, operands, name)
+
+
+def _reduce_window_at_bounds(
+    r: Reader, operation: Operation, operands: Sequence[int]
+) -> Sequence[int]:
+    """Read a reduction of windows along axes whose sizes depend on data.
+
+    Beyond an axis are initial values, as in the padding of the operation.
+    """
+    count = len(operands) // 2
+    xs, sizes = together_at_bounds(r, operands[:count])
+    starts = operands[count:]
+    xs = [filled(r, x, sizes, start) for x, start in zip(xs, starts, strict=True)]
+    w = Windows(operation)
+    windows = zip(w.sizes, w.strides, w.low, w.high, w.base, w.dilations, strict=True)
+    counts = window_counts(r, sizes, dict(enumerate(windows)))
+    return [truncated(r, y, counts) for y in reduce_window(r, operation, [*xs, *starts])]
 
 
 def _window(

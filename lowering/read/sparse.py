@@ -28,8 +28,7 @@ def csr_product(r: Reader, operation: Operation, operands: Sequence[int]) -> Seq
     Source: `csr_spmm_p` of jax.experimental.sparse.
     """
     data, starts, columns, rhs = operands
-    (spec,) = operation.types
-    assert isinstance(spec, TensorSpec)
+    spec = operation.spec
     count, dense = r.spec(data).shape, r.spec(rhs).shape
     rows = r.spec(starts).shape
     if (

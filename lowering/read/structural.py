@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lowering.module_tree import Operation
-from lowering.read import total_order
+from lowering.read import bounded, total_order
 from lowering.read.dynamic import gathered_pad
 from lowering.read.reader import Reader, ReadRows
 from tenferro.dims import DimExpr, is_exact, is_static, product
@@ -49,6 +49,14 @@ def reshape(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     """
     (x,) = operands
     shape = list(operation.spec.shape)
+    if not r.spec(x).is_exact:
+        reshaped = bounded.reshape(r, x, shape)
+        if reshaped is None:
+            raise UnsupportedError(
+                f"stablehlo.reshape: the sizes of {operation.spec} depend on data, and the number of elements does not "
+                "determine them; reshape to one such size at a time"
+            )
+        return reshaped
     opened = [axis for axis, extent in enumerate(shape) if not is_static(extent)]
     if len(opened) == 1:
         (axis,) = opened
@@ -155,7 +163,7 @@ def constant_like(r: Reader, operation: Operation, operands: Sequence[int]) -> i
 
 
 ROWS: ReadRows = {
-    "chlo.constant_like": constant_like,
+    "chlo.constant_like": bounded.at_bounds(constant_like),
     "stablehlo.broadcast": broadcast,
     "stablehlo.broadcast_in_dim": broadcast_in_dim,
     "stablehlo.concatenate": concatenate,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lowering.read.bounded import padded_to_bounds, size_of, truncated
 from lowering.read.reader import Reader
 from tenferro.dims import is_static
 from tenferro.ops import elementwise as el
@@ -51,6 +52,8 @@ ONE_NAN = frozenset([DType.F8E4M3B11FNUZ, DType.F8E4M3FNUZ, DType.F8E5M2FNUZ])
 def top_k(r: Reader, x: int, k: Any, largest: bool = True) -> tuple[int, int]:
     """Return the k largest or smallest elements along the last axis, in the total order, and their indices."""
     spec = r.spec(x)
+    if not spec.is_exact:
+        return _top_k_at_bounds(r, x, k, largest)
     if not is_static(k):
         axis = spec.rank - 1
         counted = r.apply_one(Iota(spec.shape, axis, DType.I64))
@@ -63,6 +66,23 @@ def top_k(r: Reader, x: int, k: Any, largest: bool = True) -> tuple[int, int]:
         return values, places
     _, places = r.apply(re.TopK(k), key(r, x, descending=not largest))
     return taken_along_last(r, x, places), places
+
+
+def _top_k_at_bounds(r: Reader, x: int, k: Any, largest: bool) -> tuple[int, int]:
+    """Return the results of `top_k` if sizes of x depend on data: the first k elements in descending order.
+
+    The program raises an error if the last axis has fewer than k elements.
+    """
+    axis = r.spec(x).rank - 1
+    last = size_of(r, x, axis, k)
+    padded, sizes = padded_to_bounds(r, x)
+    counted = r.apply_one(Iota(r.spec(padded).shape, axis, DType.I64))
+    keys = key(r, padded, descending=largest)
+    unsorted = [truncated(r, value, {axis: last}) for value in (keys, counted)]
+    _, places = r.apply(re.Sort(axis, True, 2), *unsorted)
+    places = r.slice(r.at_bound(places, axis), axis, 0, k)
+    sizes.pop(axis, None)
+    return truncated(r, taken_along_last(r, padded, places), sizes), truncated(r, places, sizes)
 
 
 def taken_along_last(r: Reader, x: int, places: int) -> int:

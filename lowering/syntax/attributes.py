@@ -42,6 +42,8 @@ LONGEST_LOCATION = 1 << 16
 """Maximum number of characters of a location. Aliases that refer to each other may expand to far more text than
 the size of the module.
 """
+_DECIMAL = re.compile(r"<-?[1-9]\d{0,17}>")
+"""Pattern of metadata that is an integer, which MLIR prints with its type."""
 _SIMPLE_SIGNS = re.compile(r"\s+")
 _STRINGS_AND_ALIASES = re.compile(r'"(?:[^"\\]|\\.)*"|#[\w$.-]+')
 """Pattern of strings and aliases in metadata of locations; strings match, so that aliases inside them do not."""
@@ -887,6 +889,8 @@ class AttributeParser:
                 metadata = self._without_aliases(metadata)
                 if metadata == "<>":
                     raise self.error("expected attribute value", at)
+                if _DECIMAL.fullmatch(metadata):
+                    metadata = f"{metadata[:-1]} : i64>"
             self.expect("[")
             parts: list[str] = []
             while not self.accept("]"):

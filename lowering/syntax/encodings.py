@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from lowering.literal import dense
 from lowering.module_tree import ForeignType
 from lowering.syntax.attributes import ELEMENTS, WORDS, FunctionType, escaped, type_text
 from lowering.syntax.cursor import Cursor
@@ -262,6 +263,9 @@ class Printed:
             numbers = ", ".join([str(item).lower() for item in value])
             kind = getattr(r.needed_type(c), "text", "")
             return f"array<{kind}: {numbers}>" if value else f"array<{kind}>"
+        is_number = isinstance(value, np.ndarray) and value.dtype.kind in "biu"
+        if decode is _dense_elements and is_number:
+            return f"{dense(value)} : {type_text(r.needed_type(c))}"
         return str(value)
 
 

@@ -255,7 +255,7 @@ def switch(
         raise kind(f"switch: the index must be an integer scalar, got {spec}")
     if len(branches) == 1:
         return branches[0](*operands)
-    last = min(len(branches) - 1, np.iinfo(spec.dtype.dtype).max)
+    last = min(len(branches) - 1, spec.dtype.extremes[1])
     bounds = [np.asarray(bound, spec.dtype.dtype) for bound in (0, last)]
     (clamped,) = apply(Clamp(), bounds[0], index, bounds[1])
     if spec.dtype is not DType.I32:
@@ -827,9 +827,9 @@ def _counter(lower: ArrayLike, upper: ArrayLike) -> DType:
     dtype = result_type(*kinds) if kinds else DType.I64
     if not dtype.is_integer:
         raise DTypeError(f"fori_loop: lower and upper must be of one dtype, got {kinds}")
-    info = np.iinfo(dtype.dtype)
+    least, most = dtype.extremes
     for name, bound in (("lower", lower), ("upper", upper)):
-        if type(bound) is int and not info.min <= bound <= info.max:
+        if type(bound) is int and not least <= bound <= most:
             raise DTypeError(f"fori_loop: {name} is {bound}, and the loop counts in {dtype}")
     return dtype
 

@@ -16,6 +16,7 @@ import tenferro as tnf
 from tenferro import errors
 from tenferro.ad import while_reversal
 from tenferro.ops.control import Scan
+from tenferro.types import DType
 from xla_peer import XlaExecutor, check_parity
 
 jax.config.update("jax_enable_x64", True)
@@ -1050,3 +1051,12 @@ def test_a_batch_of_conditionals_computes_each_branch_once() -> None:
     plain, derived = ops(tnf.vmap(rooted)), ops(tnf.value_and_grad(total))
     assert [plain.count(name) for name in counted] == [1, 1, 0, 1]
     assert [derived.count(name) for name in counted] == [1, 1, 1, 2]
+
+
+@pytest.mark.parametrize("dtype", ["int2", "uint4", "int4"])
+def test_narrow_integers_count_and_choose(dtype: str) -> None:
+    index, last = (np.asarray(n).astype(DType.of(dtype).dtype) for n in (0, 1))
+    assert tnf.switch(last, [lambda x: x + 1, lambda x: x * 2], 3.0) == 6
+    assert tnf.fori_loop(index, last, lambda i, x: x + 1, 0.0) == 1
+    with pytest.raises(errors.DTypeError, match="upper is 100, and the loop counts in"):
+        tnf.fori_loop(index, 100, lambda i, x: x + 1, 0.0)

@@ -327,6 +327,85 @@ def test_sizes_that_are_minima_of_data(size: int, error: str | None) -> None:
     np.testing.assert_array_equal(y, np.arange(expected))
 
 
+def test_slices_without_elements_that_a_gather_would_read() -> None:
+    """#gather: a start may be clamped to the extent of an axis, where no element is, if the slice has size 0."""
+    text = """func.func @main(%x: tensor<5x3xf32>, %i: tensor<2x1xi32>) -> tensor<2x3xf32> {
+      %y = "stablehlo.gather"(%x, %i) {dimension_numbers = #stablehlo.gather<offset_dims = [1],
+        collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 0, 3>}
+        : (tensor<5x3xf32>, tensor<2x1xi32>) -> tensor<2x3xf32>
+      return %y : tensor<2x3xf32>
+    }"""
+    with pytest.raises(errors.InvalidConfigError, match="give the axes"):
+        lowering.import_stablehlo(text)
+
+
+def bounds(extent: int) -> str:
+    return f"tensor<?xf64, #stablehlo.bounds<{extent}>>"
+
+
+def cut_to_a_size(name: str, extent: int, size: str) -> str:
+    """Return the text of a value `name`: the first elements of `%<name>_all`, as many as `size` says."""
+    whole = f"tensor<{extent}xf64>"
+    return f"""
+      %{name}_size = stablehlo.convert {size} : (tensor<f64>) -> tensor<i32>
+      %{name} = stablehlo.set_dimension_size %{name}_all, %{name}_size, dim = 0
+        : ({whole}, tensor<i32>) -> {bounds(extent)}"""
+
+
+@pytest.mark.parametrize("extent", [4, 3, 2])
+@pytest.mark.parametrize("is_open", [True, False])
+def test_two_axes_of_which_data_set_the_sizes_are_broadcast(extent: int, is_open: bool) -> None:
+    """CHLO's broadcasts repeat an axis with one element, also if its size is known only when the program runs."""
+    kind = bounds(extent) if is_open else f"tensor<{extent}xf64>"
+    result = bounds(4) if is_open else kind
+    text = f"""func.func @main(%a_all: tensor<4xf64>, %b_all: tensor<{extent}xf64>, %n: tensor<f64>,
+        %m: tensor<f64>) -> {result} {{
+      {cut_to_a_size("a", 4, "%n")} {cut_to_a_size("b", extent, "%m")}
+      %y = chlo.broadcast_multiply %a, {"%b" if is_open else "%b_all"} : ({bounds(4)}, {kind}) -> {result}
+      return %y : {result}
+    }}"""
+    program = lowering.import_stablehlo(text)
+    a, b = np.arange(1.0, 5.0), np.arange(5.0, 5.0 + extent)
+    for n in range(5):
+        for m in range(extent + 1) if is_open else [extent]:
+            sizes = float(n), float(m)
+            if n != m and 1 not in (n, m):
+                with pytest.raises(errors.ShapeError, match="must have the same shape"):
+                    program.run(a, b, *sizes)
+                continue
+            np.testing.assert_array_equal(program.run(a, b, *sizes), a[:n] * b[:m])
+            slopes = tnf.grad(lambda a, b, s=sizes: tnf.sum(program(a, b, *s)), (0, 1))(a, b)
+            a_bar, b_bar = (np.zeros_like(x) for x in (a, b))
+            a_bar[:n] = b[:m] if n == m else b[:m].sum() if n == 1 else b[0]
+            b_bar[:m] = a[:n] if n == m else a[:n].sum() if m == 1 else a[0]
+            if 0 not in (n, m):
+                np.testing.assert_array_equal(slopes[0], a_bar)
+                np.testing.assert_array_equal(slopes[1], b_bar)
+
+
+@pytest.mark.parametrize("operation", ["stablehlo.multiply", "dynamic_broadcast_in_dim"])
+def test_sizes_that_must_agree_when_the_program_runs(operation: str) -> None:
+    """#multiply (C1): the shapes are equal. #dynamic_broadcast_in_dim (C5): the size is 1, or that of the result."""
+    apply = f"stablehlo.multiply %a, %b : {bounds(4)}"
+    if operation != "stablehlo.multiply":
+        apply = f"""stablehlo.dynamic_broadcast_in_dim %a, %sizes, dims = [0]
+          : ({bounds(4)}, tensor<1xi32>) -> {bounds(4)}"""
+    text = f"""func.func @main(%a_all: tensor<4xf64>, %n: tensor<f64>, %m: tensor<f64>) -> {bounds(4)} {{
+      %b_all = stablehlo.constant dense<1.0> : tensor<4xf64>
+      {cut_to_a_size("a", 4, "%n")} {cut_to_a_size("b", 4, "%m")}
+      %sizes = stablehlo.reshape %b_size : (tensor<i32>) -> tensor<1xi32>
+      %y = {apply}
+      return %y : {bounds(4)}
+    }}"""
+    program, a = lowering.import_stablehlo(text), np.arange(1.0, 5.0)
+    np.testing.assert_array_equal(program.run(a, 3.0, 3.0), a[:3])
+    if operation != "stablehlo.multiply":
+        np.testing.assert_array_equal(program.run(a, 1.0, 3.0), [1, 1, 1])
+    for n, m in [(2, 3), (3, 2), (0, 3)] + [(1, 3), (3, 1)] * (operation == "stablehlo.multiply"):
+        with pytest.raises(errors.ShapeError, match="must have the same shape"):
+            program.run(a, float(n), float(m))
+
+
 def test_scatters_within_bounds_have_no_margins() -> None:
     """JAX clips the indices of `vmap(dynamic_update_slice)`, so that each window is within bounds."""
     clipped = """%l = stablehlo.constant dense<0> : tensor<3x2xi32> %h = stablehlo.constant dense<2> : tensor<3x2xi32>

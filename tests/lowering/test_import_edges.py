@@ -14,7 +14,7 @@ from jax.lax import RandomAlgorithm
 
 import tenferro as tnf
 import xla_peer
-from lowering import import_stablehlo, lower_to_stablehlo
+from lowering import import_stablehlo, importing, lower_to_stablehlo
 from tenferro import errors
 from tenferro.ops.control import ControlOp, Scan, While
 from tests.pairs import in_turn
@@ -408,6 +408,32 @@ def test_states_of_another_kind_are_refused(state: str) -> None:
     with pytest.raises(
         errors.UnsupportedError, match=r"a state of .*; ui64\[2\] and ui64\[3\] are known"
     ):
+        import_stablehlo(text)
+
+
+def test_bits_of_a_type_without_bits_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importing, "is_jaxlib_installed", lambda: False)
+    text = """func.func @main(%s: tensor<2xui64>) -> tensor<2xui64> {
+      %t, %v = stablehlo.rng_bit_generator %s, algorithm = DEFAULT
+        : (tensor<2xui64>) -> (tensor<2xui64>, tensor<5x!stablehlo.token>)
+      return %t : tensor<2xui64>
+    }"""
+    with pytest.raises(errors.UnsupportedError, match="bits of type tensor"):
+        import_stablehlo(text)
+
+
+def test_sorts_by_other_comparators_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sorting network has a vector of indices in each round, so huge extents would exhaust the memory."""
+    monkeypatch.setattr(importing, "is_jaxlib_installed", lambda: False)
+    text = """func.func @main(%x: tensor<4294967296xf32>) -> tensor<4294967296xf32> {
+      %y = "stablehlo.sort"(%x) ({ ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+          %c = stablehlo.sine %a : tensor<f32>
+          %p = stablehlo.compare LT, %c, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+          stablehlo.return %p : tensor<i1>
+      }) : (tensor<4294967296xf32>) -> tensor<4294967296xf32>
+      return %y : tensor<4294967296xf32>
+    }"""
+    with pytest.raises(errors.UnsupportedError, match="at most 32768 are sorted"):
         import_stablehlo(text)
 
 

@@ -261,3 +261,20 @@ def test_random_bits_of_narrow_types() -> None:
         np.testing.assert_array_equal(y.view("u1") & mask, octets & mask)
     with pytest.raises(UnsupportedError, match="elements of 6 bits"):
         lowering.import_stablehlo(text.replace("KIND", "f6E2M3FN"))
+
+
+@pytest.mark.parametrize("kind", ["i2", "ui2", "i4", "ui4"])
+def test_derivatives_of_gathers_at_narrow_indices(kind: str) -> None:
+    text = f"""func.func @main(%x: tensor<4x3xf64>, %i: tensor<2x{kind}>) -> tensor<2x3xf64> {{
+      %y = "stablehlo.gather"(%x, %i) {{dimension_numbers = #stablehlo.gather<offset_dims = [1],
+        collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 3>}}
+        : (tensor<4x3xf64>, tensor<2x{kind}>) -> tensor<2x3xf64>
+      return %y : tensor<2x3xf64>
+    }}"""
+    program = lowering.import_stablehlo(text)
+    x = np.arange(12.0).reshape(4, 3)
+    indices = np.array([1, 0]).astype(program.input_specs[1].dtype.dtype)
+    slope = tnf.grad(lambda x: tnf.sum(program(x, indices) ** 2))(x)
+    np.testing.assert_array_equal(slope, [*(2 * x[:2]), [0] * 3, [0] * 3])
+    batch = tnf.vmap(program)(np.stack([x, -x]), np.stack([indices, indices[::-1]]))
+    np.testing.assert_array_equal(batch, [x[[1, 0]], -x[[0, 1]]])

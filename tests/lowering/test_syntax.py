@@ -165,13 +165,26 @@ def test_functions_of_modules_inside_are_verified_in_bytecode() -> None:
 
 
 @pytest.mark.parametrize(
-    "place", ['"a.py":3:4', "unknown", 'callsite("a" at "b":1:2 to :4)', 'fused<"m">["a", "b"]']
-)
+    "place",
+    [
+        '"a.py":3:4', "unknown", 'callsite("a" at "b":1:2 to :4)', 'fused<"m">["a", "b"]',
+        'fused<dense<[1, -2]> : tensor<2xi32>>["a"]', 'fused<dense<true> : tensor<3xi1>>["a"]',
+    ],
+)  # fmt: skip
 def test_locations_that_are_attributes(place: str) -> None:
     """A location that is an attribute must be read as the text `loc(..)`, both from text and from bytecode."""
     text = f"module attributes {{a.b = [loc({place})]}} {{ func.func @main(%x: tensor<f32>) -> tensor<f32> {{ return %x : tensor<f32> }} }}"
     for form in (text, bytecode(text)):
         assert read_module(form).attributes["a.b"] == (f"loc({place})",)
+
+
+def test_metadata_of_locations_that_is_a_number() -> None:
+    """MLIR prints an integer without a type with the type i64."""
+    text = GOOD.replace(": tensor<3xf32>\n", ': tensor<3xf32> loc(fused<-5>["a"])\n', 1)
+    assert "fused<-5 : i64>" in parsed(text).operation.get_asm(enable_debug_info=True)
+    for form in (text, bytecode(text)):
+        (function,) = read_module(form).functions.values()
+        assert function.body.operations[0].location == 'fused<-5 : i64>["a"]'
 
 
 @pytest.mark.parametrize(
@@ -648,6 +661,9 @@ def test_declared_functions_are_no_obstacle_until_they_are_called(
     called = GOOD.replace("stablehlo.add %x, %x :", "func.call @f(%x) : (tensor<3xf32>) ->")
     with pytest.raises(UnsupportedError, match="@f is declared and has no body"):
         import_stablehlo(declared + called)
+    with pytest.raises(UnsupportedError, match="@f is declared and has no body"):
+        import_stablehlo(declared + GOOD, function="f")
+    declared = "func.func private @f(!stablehlo.token) -> !stablehlo.token\n"
     with pytest.raises(UnsupportedError, match="@f is declared and has no body"):
         import_stablehlo(declared + GOOD, function="f")
 

@@ -49,7 +49,7 @@ def last_starts(indices: Value, vector_axis: int, limits: list[Any]) -> Value | 
     """Return `limits`, the largest valid starts, in the shape of `indices`; None if a limit is symbolic."""
     if not all(isinstance(limit, int) for limit in limits):
         return None
-    largest = int(np.iinfo(indices.dtype.dtype).max)
+    largest = indices.dtype.extremes[1]
     last = np.array([min(limit, largest) for limit in limits], indices.dtype.dtype)
     if vector_axis == indices.rank:
         return full(indices, int(last[0]))

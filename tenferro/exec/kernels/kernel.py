@@ -141,4 +141,19 @@ def bind_kernel(
         kernel: a kernel, or any function of an op and arrays.
     """
     bind = getattr(kernel, "bind", None)
-    return partial(kernel, op) if bind is None else bind(op, inputs, resources)
+    function = partial(kernel, op) if bind is None else bind(op, inputs, resources)
+    is_exact = len(inputs) < 2 or all([spec.is_exact for spec in inputs])
+    return function if is_exact or op.parts else _with_inference(function, op)
+
+
+def _with_inference(function: Function, op: StdTensorOp) -> Function:
+    """Return a function that infers the result from the actual shapes of its operands, and then calls `function`.
+
+    Data-dependent extents that must be equal cannot be compared earlier, and NumPy would broadcast an extent of 1.
+    """
+
+    def checked(*arrays: Any, **options: Any) -> Any:
+        op.infer(*[TensorSpec.of(x.shape, DType.of(x.dtype)) for x in arrays])
+        return function(*arrays, **options)
+
+    return checked
