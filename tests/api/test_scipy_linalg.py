@@ -285,6 +285,12 @@ def test_derivatives_of_functions_of_matrices() -> None:
 
     exact = np.sum(a @ scipy.linalg.expm(0.7 * a))
     np.testing.assert_allclose(tnf.grad(total)(0.7), exact, rtol=1e-10)
+    # Both the matrix and the captured tensor have a derivative: f(a) = expm(c a).
+    both = tnf.grad(lambda a, c: tnf.sum(tnf.linalg.funm(a, lambda x: tnf.exp(c * x))), argnums=(0, 1))  # fmt: skip
+    by_matrix, by_number = both(a, 0.7)
+    np.testing.assert_allclose(by_number, exact, rtol=1e-10)
+    slope = scipy.linalg.expm_frechet(0.7 * a.T, 0.7 * np.ones((2, 2)), compute_expm=False)
+    np.testing.assert_allclose(by_matrix, slope, rtol=1e-10)
     # For equal eigenvalues the value is NaN, and so is the derivative.
     gradient = tnf.grad(lambda x: tnf.sum(tnf.linalg.funm(x, tnf.exp)))(np.eye(2))
     assert np.isnan(gradient).all()

@@ -56,7 +56,7 @@ from tenferro.api.padding import pad
 from tenferro.api.promotion import as_inexact, convert
 from tenferro.api.reductions import max as max_
 from tenferro.dims import is_static
-from tenferro.dispatch import as_operand, is_traced, spec_of
+from tenferro.dispatch import as_operand, spec_of
 from tenferro.errors import InvalidConfigError, NonStaticShapeError, ShapeError, UnsupportedError
 from tenferro.ext.lapack.families import Gees
 from tenferro.extension import apply
@@ -393,8 +393,7 @@ def funm(A: ArrayLike, func: Callable[[Any], Any], disp: bool = True) -> Any:  #
 
     Args:
         func: a scalar function, which is called on the array of eigenvalues and acts elementwise. A derivative needs a
-            function that can be traced. If it closes over a tensor, only the derivative with respect to that tensor is
-            defined.
+            function that can be traced.
         disp: must be True.
 
     Raises:
@@ -407,18 +406,11 @@ def funm(A: ArrayLike, func: Callable[[Any], Any], disp: bool = True) -> Any:  #
     Source: Golub and Van Loan, "Matrix Computations", algorithm 9.1.1.
     """
     refuse_estimate("funm", disp)
-    x = of_static_order("funm", A)
-    # A custom derivative would not pass through tensors that the function closes over.
-    cells = [cell.cell_contents for cell in getattr(func, "__closure__", None) or ()]
-    return _by_schur(x, func) if any(map(is_traced, cells)) else _funm(x, func)
+    return _funm(of_static_order("funm", A), func)
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(1,))
 def _funm(x: Tensor, func: Callable[[Any], Any]) -> Any:
-    return _by_schur(x, func)
-
-
-def _by_schur(x: Tensor, func: Callable[[Any], Any]) -> Any:
     t, z = schur(x, "complex")
     values = diagonal(t, 0, -2, -1)
     f = diagonal_matrix(convert(func(values), spec_of(t).dtype))
