@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax.numpy as jnp
@@ -101,6 +102,57 @@ def test_distinct_values_of_a_trace(size: int, axis: int | None) -> None:
 def test_a_union_of_a_trace() -> None:
     program = tnf.compile(lambda x, y: tnf.union1d(x, y, size=4, fill_value=-1), V, V)
     np.testing.assert_array_equal(program.run(V, V), np.sort(V)[:4])
+
+
+@pytest.mark.parametrize("size", [0, 2, 7])
+@pytest.mark.parametrize("fill", [None, -3])
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [
+        ([3, 1, 2, 1, 9], [2, 1, 2, 7, 5]),
+        ([3, 1, 2], [4, 5]),
+        ([0.5, np.nan, -np.inf, np.nan], [np.nan, 0.5, 0.0, -0.0]),
+        ([1j, 2.0, 1j, 3 + 1j], [2.0, 5.0, 1j]),
+        ([], [2.0, 1.0]),
+        ([2.0, 1.0, 1.0], []),
+    ],
+    ids=["repeated", "disjoint", "nan", "complex", "first empty", "second empty"],
+)
+def test_sets_of_a_trace(x: Any, y: Any, fill: int | None, size: int) -> None:
+    x, y = np.array(x), np.array(y)
+    for name in ("intersect1d", "setdiff1d", "setxor1d"):
+        wanted = getattr(np, name)(x, y)
+        f = functools.partial(getattr(tnf, name), size=size, fill_value=fill)
+        result, count = tnf.jit(f)(x, y), min(size, len(wanted))
+        assert (result.shape, result.dtype) == ((size,), wanted.dtype)
+        np.testing.assert_array_equal(result[:count], wanted[:count])
+        default = wanted[0] if len(wanted) and name != "setdiff1d" else 0
+        assert (result[count:] == (default if fill is None else fill)).all()
+    values, first, second = np.intersect1d(x, y, return_indices=True)
+    f = tnf.jit(lambda x, y: tnf.intersect1d(x, y, return_indices=True, size=size))
+    for result, wanted, missing in zip(f(x, y)[1:], (first, second), (x.size, y.size), strict=True):
+        padded = [*wanted[:size], *[missing] * (size - len(values))]
+        np.testing.assert_array_equal(result, padded)
+
+
+def test_unique_functions_of_a_trace() -> None:
+    x = np.array([2.0, 1.0, np.nan, 2.0, np.nan])
+    f = tnf.jit(lambda x: tnf.unique_all(x, size=6, fill_value=-1))
+    values, indices, inverse, counts = f(x)
+    np.testing.assert_array_equal(values, [1.0, 2.0, np.nan, np.nan, -1.0, -1.0])
+    np.testing.assert_array_equal(indices[:4], [1, 0, 2, 4])
+    np.testing.assert_array_equal(inverse, [1, 0, 2, 1, 3])
+    np.testing.assert_array_equal(counts, [1, 2, 1, 1, 0, 0])
+    np.testing.assert_array_equal(tnf.jit(lambda x: tnf.unique_values(x, size=2))(x), [1.0, 2.0])
+    np.testing.assert_array_equal(tnf.jit(lambda x: tnf.unique_counts(x, size=2).counts)(x), [1, 2])
+    inverse = tnf.jit(lambda x: tnf.unique_inverse(x, size=4).inverse_indices)(x.reshape(5, 1))
+    np.testing.assert_array_equal(inverse, [[1], [0], [2], [1], [3]])
+
+
+def test_sets_refuse_a_negative_size() -> None:
+    for name in ("intersect1d", "setdiff1d", "setxor1d"):
+        with pytest.raises(errors.InvalidConfigError, match=f"{name}: size must be at least 0"):
+            getattr(tnf, name)([1], [2], size=-1)
 
 
 @pytest.mark.parametrize(
