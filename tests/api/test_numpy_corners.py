@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+import re
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import lowering
 import tenferro as tnf
 from tenferro import errors
 
@@ -352,3 +355,59 @@ def test_answers_are_numpys(number: int) -> None:
     for y in results:
         assert y.dtype == wanted.dtype
         np.testing.assert_array_equal(y, wanted, strict=True)
+
+
+PRODUCTS: dict[str, Any] = {
+    "dot": lambda m, x, y, **options: m.dot(x, y, **options),
+    "dot of a number": lambda m, x, y, **options: m.dot(x, y[0, 0], **options),
+    "matmul": lambda m, x, y, **options: m.matmul(x, y, **options),
+    "einsum": lambda m, x, y, **options: m.einsum("ij,jk->ki", x, y, **options),
+    "tensordot": lambda m, x, y, **options: m.tensordot(x, y, 1, **options),
+    "vdot": lambda m, x, y, **options: m.vdot(x[0], y[:, 0], **options),
+    "inner": lambda m, x, y, **options: m.inner(x, y.T, **options),
+    "vecdot": lambda m, x, y, **options: m.vecdot(x, y[:, 0], **options),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+@pytest.mark.parametrize(
+    ("dtype", "preferred"),
+    [
+        ("int8", "int32"),
+        ("uint8", "float32"),
+        ("float16", "float32"),
+        ("float64", "float32"),
+        ("complex64", "complex128"),
+        ("bool", "int64"),
+    ],
+)
+def test_element_types_of_products(name: str, dtype: str, preferred: str) -> None:
+    rng = np.random.default_rng(3)
+    x, y = ((90 * rng.random(shape)).astype(dtype) for shape in ((3, 40), (40, 2)))
+    f = PRODUCTS[name]
+    with jax.enable_x64(True):
+        wanted = np.asarray(f(jnp, x, y, preferred_element_type=preferred))
+    result = tnf.jit(lambda x, y: f(tnf, x, y, preferred_element_type=preferred))(x, y)
+    assert (result.dtype, result.shape) == (wanted.dtype, wanted.shape)
+    np.testing.assert_allclose(result, wanted, rtol=1e-6)
+    np.testing.assert_array_equal(f(tnf, x, y, preferred_element_type=preferred), result)
+    runtime = tnf.EagerRuntime()
+    eager = f(tnf, runtime.constant(x), runtime.constant(y), preferred_element_type=preferred)
+    np.testing.assert_array_equal(np.asarray(eager), result)
+
+
+@pytest.mark.parametrize("name", [name for name in PRODUCTS if name != "dot of a number"])
+def test_precision_of_products(name: str) -> None:
+    specs = [tnf.TensorSpec(("m", "n"), "float32"), tnf.TensorSpec(("n", 2), "float32")]
+    exact = [tnf.TensorSpec((3, 4), "float32"), tnf.TensorSpec((4, 2), "float32")]
+    f = PRODUCTS[name]
+    for precision, shown in ((None, "HIGHEST"), ("high", "HIGH"), ("float32", "HIGHEST"), (tnf.lax.Precision.DEFAULT, "DEFAULT")):  # fmt: skip
+        program = tnf.compile(lambda x, y, p=precision: f(tnf, x, y, precision=p), *specs)
+        text = lowering.lower_to_stablehlo(program, specs=exact).text
+        assert re.findall(r"precision = \[(\w+), (\w+)\]", text) == [(shown, shown)]
+    with pytest.raises(errors.InvalidConfigError, match="precision must be None"):
+        f(tnf, np.ones((2, 2)), np.ones((2, 2)), precision="best")
+    for dtype, preferred in (("float32", "int32"), ("complex64", "float64"), ("int32", "int8"), ("int8", "bool")):  # fmt: skip
+        x = np.ones((2, 2), dtype)
+        with pytest.raises(errors.DTypeError, match="cannot hold products of"):
+            f(tnf, x, x, preferred_element_type=preferred)
