@@ -489,7 +489,7 @@ def take(
         index = remainder(convert(index, wide), convert(extent, wide))
     elif mode == "fill":
         index, is_inside = _inside(index, extent)
-        values = getitem(x, (*([slice(None)] * axis), index))
+        values = getitem(_nonempty(x, axis), (*([slice(None)] * axis), index))
         places = tuple(range(len(index.shape), len(index.shape) + len(x.shape) - axis - 1))
         return _filled(values, expand_dims(is_inside, axis=places), fill_value)
     return getitem(x, (*([slice(None)] * axis), index))
@@ -505,6 +505,14 @@ def _inside(index: Tensor, extent: Any) -> tuple[Any, Any]:
     index = as_int64(index)
     is_inside = logical_and(greater_equal(index, negative(extent)), less(index, extent))
     return where(is_inside, index, 0), is_inside
+
+
+def _nonempty(x: Tensor, axis: int) -> Any:
+    """Return x, or zeros of extent 1 along `axis` if x has no elements there; all indices are then out of range."""
+    if not is_static(x.shape[axis]) or x.shape[axis]:
+        return x
+    shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
+    return broadcast_to(convert(0, spec_of(x).dtype), shape)
 
 
 def _filled(values: Tensor, is_inside: Tensor, fill_value: ArrayLike | None) -> Any:
@@ -549,7 +557,8 @@ def take_along_axis(
             within = minimum(maximum(as_int64(places), negative(extent)), subtract(extent, 1))
             return take_along_axis(x, within, axis)
         within, is_inside = _inside(places, extent)
-        return _filled(take_along_axis(x, within, axis), is_inside, fill_value)
+        values = take_along_axis(_nonempty(x, axis), within, axis)
+        return _filled(values, is_inside, fill_value)
     rank = len(x.shape)
     shape = list(x.shape)
     for i in range(rank):

@@ -75,6 +75,20 @@ def test_a_tall_diagonal_begins_again() -> None:
     )
 
 
+@pytest.mark.parametrize("through", [lambda f: f, tnf.jit])
+def test_an_empty_axis_has_fill_values(through: Any) -> None:
+    empty, index = np.zeros((0, 2)), np.array([[0, -1], [3, 0]])
+    along = through(lambda x, i: tnf.take_along_axis(x, i, 0, mode="fill", fill_value=7))
+    np.testing.assert_array_equal(along(empty, index), np.full((2, 2), 7.0))
+    np.testing.assert_array_equal(along(empty.astype("i2"), index[:0]), np.zeros((0, 2)))
+    along = through(lambda x, i: tnf.take_along_axis(x, i, None, mode="fill"))
+    np.testing.assert_array_equal(along(empty, index[0]), [np.nan] * 2)
+    slices = through(lambda x, i: tnf.take(x, i, axis=0, mode="fill"))
+    np.testing.assert_array_equal(slices(empty, index), np.full((2, 2, 2), np.nan))
+    with pytest.raises(errors.OutOfBoundsError):
+        tnf.take_along_axis(empty, index, 0)
+
+
 @pytest.mark.parametrize("mode", ["wrap", "clip"])
 def test_put_outside(mode: str) -> None:
     wanted = V.copy()
