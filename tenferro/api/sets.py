@@ -453,6 +453,8 @@ def setxor1d(
         x1, x2 = unique(x1), unique(x2)
     both = sort(concat([x1, x2]))
     values = np.asarray(both)
+    if not values.size:
+        return both
     is_new = np.concatenate([[True], values[1:] != values[:-1], [True]])
     return take(both, np.flatnonzero(is_new[1:] & is_new[:-1]), axis=0)
 

@@ -166,6 +166,38 @@ def test_unique_functions_of_a_trace() -> None:
     np.testing.assert_array_equal(inverse, [[1], [0], [2], [1], [3]])
 
 
+def test_an_exclusive_or_of_empty_sets() -> None:
+    assert tnf.setxor1d([], []).shape == (0,)
+    np.testing.assert_array_equal(tnf.setxor1d([], [2.0, 1.0]), [1.0, 2.0])
+
+
+@pytest.mark.parametrize("name", ["fftn", "ifftn", "rfftn", "irfftn"])
+def test_a_length_of_minus_one_is_that_of_the_axis(name: str) -> None:
+    x = np.random.default_rng(0).normal(size=(4, 5))
+    wanted = getattr(np.fft, name)(x, s=(-1, 3), axes=(0, 1))
+    np.testing.assert_allclose(getattr(tnf.fft, name)(x, s=(-1, 3), axes=(0, 1)), wanted)
+    with pytest.raises(errors.InvalidConfigError, match="a length must be at least 1, got -1"):
+        getattr(tnf.fft, name[:-1])(x, n=-1)
+
+
+def test_a_histogram_of_a_list_of_numbers() -> None:
+    x, bins = [0.5, 0.25, 0.9], [[0.0, 0.5, 1.0]]
+    np.testing.assert_array_equal(tnf.histogramdd(x, bins)[0], np.histogramdd(x, bins)[0])
+
+
+def test_arguments_that_numpy_refuses() -> None:
+    for indices in (np.array(1), np.zeros((2, 1, 1), int)):
+        with pytest.raises(errors.ShapeError, match="take_along_axis: the indices need the rank"):
+            tnf.take_along_axis(np.zeros((2, 2)), indices, 1)
+        with pytest.raises(errors.ShapeError, match="put_along_axis: the indices need the rank"):
+            tnf.put_along_axis(np.zeros((2, 2)), indices, 1.0, 1, inplace=False)
+    for ends in ((np.nan, 1.0), (0.0, np.inf), (2.0, 1.0)):
+        with pytest.raises(errors.InvalidConfigError, match="goes down, or is not finite"):
+            tnf.histogram(V, range=ends)
+        with pytest.raises(errors.InvalidConfigError, match="goes down, or is not finite"):
+            tnf.histogramdd(V, range=[ends])
+
+
 def test_sets_refuse_a_negative_size() -> None:
     for name in ("intersect1d", "setdiff1d", "setxor1d"):
         with pytest.raises(errors.InvalidConfigError, match=f"{name}: size must be at least 0"):

@@ -351,7 +351,7 @@ NAN_QUANTILES = [
     Call(HOLES, np.array([[0.0, 1.0]]), method="inverted_cdf"), Call(K, 0.4, weights=None),
 ]  # fmt: skip
 CALLS |= {
-    np.poly: [Call(V[:3]), Call(C[0]), Call(K[0])],
+    np.poly: [Call(V[:3]), Call(C[0]), Call(K[0]), Call(M[:3, :3]), Call(K[:2, :2])],
     **each(np.polyadd, np.polysub, np.polymul, calls=[Call(P, Q), Call(a1=Q, a2=K[0]), Call(C[0], P)]), np.polydiv: [Call(P, Q), Call(u=K[0], v=Q)],
     np.polyder: [Call(P), Call(P, 2), Call(p=K[0], m=0)], np.polyint: [Call(P), Call(P, 2, [3.0, 1.0]), Call(p=K[0], m=2, k=1.5)],
     np.polyfit: [
