@@ -9,7 +9,7 @@ from tenferro.ad.checkpoint import POLICIES, Checkpoint
 from tenferro.ad.context import AdContext
 from tenferro.ad.graph_emitter import GraphEmitter
 from tenferro.ad.linearize import linearize
-from tenferro.ad.subprograms import residuals
+from tenferro.ad.subprograms import own_effects, pushed, residuals
 from tenferro.ad.transpose import require_linear, transpose
 
 __all__ = [
@@ -21,6 +21,8 @@ __all__ = [
     "batch_program",
     "batch_some",
     "linearize",
+    "own_effects",
+    "pushed",
     "require_linear",
     "residuals",
     "transpose",

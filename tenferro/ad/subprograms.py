@@ -6,8 +6,10 @@ linear in the tangents and reads the residuals.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from tenferro.ad.algebra import Value, zeros
 from tenferro.ad.batch import batch_some
@@ -15,7 +17,7 @@ from tenferro.ad.graph_emitter import GraphEmitter
 from tenferro.ad.linearize import linearize
 from tenferro.ad.transpose import transpose
 from tenferro.facts import Fact, ops_with
-from tenferro.graph import Graph, Instruction, Mark, StopGradient
+from tenferro.graph import Alias, Graph, Instruction, Mark, StopGradient
 from tenferro.program import Subprogram, dependents, needed
 from tenferro.types import TensorSpec
 
@@ -26,6 +28,8 @@ __all__ = [
     "batched",
     "cheapest_residuals",
     "linearized",
+    "own_effects",
+    "pushed",
     "residuals",
     "stored",
     "transposed",
@@ -113,6 +117,46 @@ def cheapest_residuals(
 
 def _bytes(spec: TensorSpec) -> int | None:
     return spec.nbytes if spec.is_static else None
+
+
+@contextmanager
+def own_effects(graph: Graph) -> Generator[None]:
+    """Remove from the graph the effects, such as checks, that the `with` block adds.
+
+    Otherwise every program of the graph would run these effects. But instructions of the block may depend on
+    placeholders, and a program may not need the derivative to which they belong.
+    """
+    effects, graph.effects = graph.effects, []
+    try:
+        yield
+    finally:
+        graph.effects = effects
+
+
+def pushed(
+    emitter: GraphEmitter,
+    part: Subprogram,
+    consts: Sequence[Value],
+    tangents: Sequence[Value | None],
+    vector: Sequence[Value],
+    mode: Any,
+) -> list[Value | None]:
+    """Compute the tangents of a function of constants and a vector, for given tangents of the constants.
+
+    The vector has no tangent.
+    """
+    if all([dot is None for dot in tangents]):
+        return [None] * len(part.output_slots)
+    graph, source = emitter.graph, emitter.source
+    start = len(graph)
+    # Differentiate with respect to aliases of the constants, because the vector may depend on the constants themselves.
+    fresh = graph.add(Alias(tuple(range(len(consts)))), tuple([x.handle for x in consts]), source)
+    dots = {x: dot.handle for x, dot in zip(fresh, tangents, strict=True) if dot is not None}
+    with own_effects(graph):
+        results = part.emit(graph, [*fresh, *[x.handle for x in vector]], source)
+        y_dots = linearize(emitter, start, results, dots, mode)
+    emitter.source = source
+    return [None if y_dot is None else Value(emitter, y_dot) for y_dot in y_dots]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tenferro.api.arguments import refuse
+from tenferro.api.linear import summed_dtype
 from tenferro.api.manipulation import cast_dtype, expand_dims, squeeze
+from tenferro.api.precision import precision_name
 from tenferro.api.promotion import broadcast_shapes, broadcast_to, convert, result_type
 from tenferro.dims import is_static
 from tenferro.dispatch import as_operand, is_traced, spec_of
@@ -28,6 +30,7 @@ __all__ = ["einsum", "einsum_path", "positions_of_ones", "subscripts_and_operand
 def einsum(
     *arguments: ArrayLike | str, out: None = None, dtype: DTypeLike | None = None, order: str = "K", casting: str = "safe",
     optimize: bool | str | Sequence[Any] = "auto",
+    precision: Any = None, preferred_element_type: DTypeLike | None = None,
 ) -> Any:  # fmt: skip
     """Multiply the operands elementwise along equal labels, and sum over every label that is not in the output.
 
@@ -44,6 +47,8 @@ def einsum(
             "auto-hq" if an operand shares summed labels with more than 10 other operands. A function has no such limit.
         dtype: the dtype of the computation; by default the promoted dtype of the operands.
         casting: NumPy's rule for conversions to `dtype`.
+        precision: "highest", "high" or "default", for products on accelerators; None leaves the choice to the lowering.
+        preferred_element_type: the dtype of the result. The computation has the promoted dtype of this and the operands.
 
     Operands are promoted to one dtype as in NumPy. A sum of bools is true if any product is true.
 
@@ -54,6 +59,7 @@ def einsum(
         InvalidConfigError: the subscripts cannot be parsed or do not match the operands; a path does
             not fit the operands; the search of the named optimiser would take minutes.
         ShapeError: a label has two different extents, neither of which is 1.
+        DTypeError: `preferred_element_type` cannot hold the products.
 
     >>> import numpy as np
     >>> einsum("ij,j->i", np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1.0, 1.0]))
@@ -70,6 +76,11 @@ def einsum(
     dtype = (
         result_type(*tensors) if dtype is None else cast_dtype("einsum", tensors, dtype, casting)
     )
+    result = dtype
+    if preferred_element_type is not None:
+        result = summed_dtype("einsum", dtype, preferred_element_type)
+        dtype = result_type(dtype, result)
+    precision = precision_name("einsum", precision)
     tensors = [convert(tensor, dtype) for tensor in tensors]
     inputs, output, tensors = _without_ones(notation, tensors)
     shapes = tuple([tuple(spec_of(tensor).shape) for tensor in tensors])
@@ -77,14 +88,14 @@ def einsum(
     if callable(optimize):
         _require_static(shapes)
         optimize = ext.plan(inputs, output, shapes, optimize)
-    op = ext.Einsum(inputs, output, optimize)
+    op = ext.Einsum(inputs, output, optimize, precision)
     op.extents(shapes)
     if any(map(is_traced, tensors)) and (not waits or _static(shapes)):
         path = _cached(
             caches, ext.PLANS, (op, shapes), lambda: ext.plan(inputs, output, shapes, optimize)
         )
-        return ext.expand(inputs, output, path, tensors)
-    return apply_extension(op, *tensors)
+        return convert(ext.expand(inputs, output, path, tensors, precision), result)
+    return convert(apply_extension(op, *tensors), result)
 
 
 def einsum_path(

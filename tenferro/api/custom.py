@@ -7,11 +7,12 @@ programs do not contain it. If all arguments are arrays, the function is called 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from tenferro.ad import POLICIES, Checkpoint, GraphEmitter
-from tenferro.ad.algebra import zeros
+from tenferro.ad import POLICIES, Checkpoint, GraphEmitter, pushed
+from tenferro.ad.algebra import add, zeros
+from tenferro.api.captures import RuleBuilder, key_of, known_names, names_of
 from tenferro.api.compile import name_of, output_value
 from tenferro.api.pickling import reduced
 from tenferro.api.tensor import TracedTensor, tracing, value_in
@@ -264,18 +265,40 @@ class _MarkedCall:
 class _CustomMark(Mark):
     """Mark of a call with a user-defined rule.
 
-    Its operands are the arguments, the captured values and the results of the call, in this order. The rule receives
-    only the arguments.
+    Its operands are the arguments, the values that the function captures, the results of the call, and the values that
+    only the rule captures, in this order. The rule receives only the arguments. Derivatives with respect to captured
+    values are those of the function itself.
+
+    Attributes:
+        names: a map from tensors that the rule may capture to positions of operands.
+        captured: the values that only the rule captures.
     """
 
-    __slots__ = ("call", "rule", "static")
+    __slots__ = ("call", "captured", "names", "rule", "static")
 
     def __init__(self, rule: Any, call: _MarkedCall, static: frozenset[int]) -> None:
-        first = len(call.inputs) + len(call.closed_over())
-        super().__init__(tuple(range(first, first + len(call.values))))
+        closed = call.closed_over()
+        operands = [*call.inputs, *closed]
+        super().__init__(tuple(range(len(operands), len(operands) + len(call.values))))
         self.rule = rule
         self.call = call
         self.static = static
+        names = names_of((rule.fn, *rule.rules, *self.nondiff), call.builder)
+        self.captured = tuple([v for v in dict.fromkeys(names.values()) if v not in closed])
+        operands += [*call.values, *self.captured]
+        names |= {key_of(TracedTensor(call.builder, value)): value for value in closed}
+        names |= {k: value for k, value in known_names(call.builder).items() if value in operands}
+        self.names = {key: operands.index(value) for key, value in names.items()}
+
+    def builder(self, emitter: GraphEmitter, inputs: Sequence[Any]) -> RuleBuilder:
+        """Return the builder of a rule's results, for the operands `inputs` of the mark."""
+        names = {key: inputs[position].handle for key, position in self.names.items()}
+        return RuleBuilder(emitter.graph, names, emitter.source)
+
+    @property
+    def nondiff(self) -> list[Any]:
+        """The static arguments of the call."""
+        return [self.call.args[i] for i in sorted(self.static)]
 
     @property
     def name(self) -> str:
@@ -293,18 +316,40 @@ class _CustomMark(Mark):
     def differentiates(self, mode: str) -> tuple[int, ...]:
         """Return the positions of the operands whose tangents the mark needs.
 
-        These are the arguments, and the captured values, which must have no tangent.
+        These are the arguments and the captured values.
         """
         return tuple(range(self.takes[0])) if self.takes else ()
 
-    def require_closed(self, tangents: Sequence[Any]) -> None:
-        """Raise an error if a captured value has a tangent, because the rule defines no derivative for it."""
-        if any(dot is not None for dot in tangents[len(self.call.inputs) : self.takes[0]]):
-            raise ADRuleUnsupportedError(
-                f"{self.rule.name}: {self.rule.shown} closes over a tensor that is differentiated with "
-                "respect to, and its rule says nothing about that; pass it as an argument, or close "
-                "over stop_gradient of it"
-            )
+    def linearize(
+        self,
+        emitter: Any,
+        inputs: Sequence[Any],
+        outputs: Sequence[Any],
+        tangents: Sequence[Any],
+        mode: str,
+    ) -> Any:
+        """Return the tangents of the results.
+
+        They are the sum of the rule's tangents, for the arguments, and the function's own, for captured values.
+        """
+        count = len(self.call.inputs)
+        total: Sequence[Any] = (None,) * len(outputs)
+        if any(dot is not None for dot in tangents[:count]):
+            total = self.by_rule(emitter, inputs, outputs, tangents)
+        captured = dict(zip(self.call.closed_over(), range(count, self.takes[0]), strict=True))
+        read = [
+            captured[value] if value in captured else self.call.inputs.index(value)
+            for value in self.call.frontier
+        ]
+        dots = [tangents[i] if i >= count else None for i in read]
+        own = pushed(emitter, self.call.region, [inputs[i] for i in read], dots, (), mode)
+        return tuple([add(x, y) for x, y in zip(total, own, strict=True)])
+
+    def by_rule(
+        self, emitter: Any, inputs: Sequence[Any], outputs: Sequence[Any], tangents: Sequence[Any]
+    ) -> Any:
+        """Return the tangents of the results that the user's rule defines, for the tangents of the arguments."""
+        raise NotImplementedError
 
     def arguments(self, builder: GraphBuilder, inputs: Sequence[Any]) -> list[Any]:
         """Return the arguments of the call, as tensors of the graph values `inputs`; static arguments are unchanged."""
@@ -327,12 +372,6 @@ class _CustomMark(Mark):
         ]
         renamed, _ = unflatten(self.call.tree, dots)
         return [renamed[i] for i in range(len(self.call.args)) if i not in self.static]
-
-
-def _at(emitter: GraphEmitter) -> GraphBuilder:
-    builder = GraphBuilder(emitter.graph)
-    builder.source = emitter.source
-    return builder
 
 
 @public_methods
@@ -387,7 +426,8 @@ class _CustomFunction:
         if call is None:
             with nested_call():
                 return self.fn(*args)
-        return call.marked(self._mark(call), (*call.inputs, *call.closed_over()))
+        mark = self._mark(call)
+        return call.marked(mark, (*call.inputs, *call.closed_over()), mark.captured)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -400,7 +440,8 @@ class custom_jvp(_CustomFunction):  # noqa: N801  # because it is used as a deco
     `fn.defjvp(rule)` sets the rule. `rule(primals, tangents)` returns (y, y_dot), where y_dot is linear in the
     tangents, and y has the types of the function's result. The value of a call is always the result of the function
     itself, whereas JAX uses y when it differentiates. With `nondiff_argnums` the rule is called as
-    `rule(*nondiff, primals, tangents)`, where `nondiff` are the arguments at these positions.
+    `rule(*nondiff, primals, tangents)`, where `nondiff` are the arguments at these positions. Derivatives with respect
+    to tensors that the function captures are those of the function itself; in JAX they are an error.
 
     >>> import tenferro as tnf
     >>> @custom_jvp
@@ -449,26 +490,17 @@ class _JvpMark(_CustomMark):
 
     __slots__ = ()
 
-    def linearize(
-        self,
-        emitter: Any,
-        inputs: Sequence[Any],
-        outputs: Sequence[Any],
-        tangents: Sequence[Any],
-        mode: str,
+    def by_rule(
+        self, emitter: Any, inputs: Sequence[Any], outputs: Sequence[Any], tangents: Sequence[Any]
     ) -> Any:
         """Return the tangents of the results, by a call of the user's rule on tensors of the graph."""
-        if all(dot is None for dot in tangents[: self.takes[0]]):
-            return (None,) * len(outputs)
-        self.require_closed(tangents)
-        builder = _at(emitter)
+        builder = self.builder(emitter, inputs)
         args = self.arguments(builder, inputs)
-        nondiff = [args[i] for i in sorted(self.static)]
         primals = tuple(arg for i, arg in enumerate(args) if i not in self.static)
         dots = tuple(self.by_argument(builder, inputs, tangents))
         (rule,) = self.rule.rules
         with tracing(builder):
-            result = rule(*nondiff, primals, dots)
+            result = rule(*self.nondiff, primals, dots)
         if not isinstance(result, tuple) or len(result) != 2:
             raise ArityError(f"custom_jvp: the rule of {self.rule.shown} must return (y, y_dot)")
         _require_alike(
@@ -490,7 +522,8 @@ class custom_vjp(_CustomFunction):  # noqa: N801  # because it is used as a deco
     value of a call is always the result of the function itself, whereas JAX uses y when it differentiates.
 
     With `nondiff_argnums`, `fwd` receives all arguments in order, and `bwd` is called as
-    `bwd(*nondiff, residuals, y_bar)`. Forward mode raises an error, because a pullback does not define it.
+    `bwd(*nondiff, residuals, y_bar)`. Forward mode raises an error, because a pullback does not define it. Derivatives
+    with respect to tensors that the function captures are those of the function itself; in JAX they are an error.
 
     >>> import tenferro as tnf
     >>> @custom_vjp
@@ -518,19 +551,11 @@ class _VjpMark(_CustomMark):
 
     __slots__ = ()
 
-    def linearize(
-        self,
-        emitter: Any,
-        inputs: Sequence[Any],
-        outputs: Sequence[Any],
-        tangents: Sequence[Any],
-        mode: str,
+    def by_rule(
+        self, emitter: Any, inputs: Sequence[Any], outputs: Sequence[Any], tangents: Sequence[Any]
     ) -> Any:
         """Call the user's `fwd` for the residuals, and return opaque tangents, which can only be transposed."""
-        if all(dot is None for dot in tangents[: self.takes[0]]):
-            return (None,) * len(outputs)
-        self.require_closed(tangents)
-        builder = _at(emitter)
+        builder = self.builder(emitter, inputs)
         args = self.arguments(builder, inputs)
         with tracing(builder):
             result = self.rule.rules[0](*args)
@@ -540,23 +565,30 @@ class _VjpMark(_CustomMark):
         _require_alike(result[0], self.call.out_tree, outputs, what)
         residuals, tree = flatten(result[1])
         residual_values = [value_in(builder, leaf) for leaf in residuals]
+        named = names_of((self.rule.rules[1], *self.nondiff), builder)
+        names = {key: len(residual_values) + i for i, key in enumerate(named)}
+        residual_values += named.values()
         active = tuple(i for i in range(len(self.call.inputs)) if tangents[i] is not None)
-        pulled = _Pulled(self, tree, len(residual_values), active, outputs, inputs)
+        pulled = _Pulled(self, tree, len(residual_values), names, active, outputs, inputs)
         dots = [tangents[i].handle for i in active]
         y_dots = emitter.graph.add(pulled, (*residual_values, *dots), emitter.source)
         return emitter.values(y_dots)
 
 
 class _Pulled(Opaque):
-    """Tangent of a function with a user-defined pullback: it has no value, and its transpose calls the user's `bwd`."""
+    """Tangent of a function with a user-defined pullback: it has no value, and its transpose calls the user's `bwd`.
 
-    __slots__ = ("active", "inputs", "mark", "outputs", "tree")
+    Its operands are the residuals, the tensors that `bwd` captures, and the tangents of active arguments.
+    """
+
+    __slots__ = ("active", "inputs", "mark", "names", "outputs", "tree")
 
     def __init__(
         self,
         mark: _VjpMark,
         tree: TreeDef,
         residual_count: int,
+        names: Mapping[Any, int],
         active: tuple[int, ...],
         outputs: Sequence[Any],
         inputs: Sequence[Any],
@@ -568,6 +600,7 @@ class _Pulled(Opaque):
         super().__init__(tuple(y.type for y in outputs), residual_count, refusal)
         self.mark = mark
         self.tree = tree
+        self.names = names
         self.active = active
         self.outputs = outputs
         self.inputs = inputs
@@ -577,17 +610,16 @@ class _Pulled(Opaque):
     ) -> Any:
         """Compute the cotangents of the active inputs by the user's `bwd`."""
         mark, rule = self.mark, self.mark.rule
-        builder = _at(emitter)
-        residuals = unflatten(
-            self.tree, [TracedTensor(builder, x.handle) for x in inputs[: self.first_linear]]
-        )
+        names = {key: inputs[position].handle for key, position in self.names.items()}
+        builder = RuleBuilder(emitter.graph, names, emitter.source)
+        leaves = inputs[: self.tree.num_leaves]
+        residuals = unflatten(self.tree, [TracedTensor(builder, x.handle) for x in leaves])
         bars = [
             TracedTensor(builder, self._zeros(emitter, i) if bar is None else bar.handle)
             for i, bar in enumerate(y_bars)
         ]
-        nondiff = [mark.call.args[i] for i in sorted(mark.static)]
         with tracing(builder):
-            result = rule.rules[1](*nondiff, residuals, unflatten(mark.call.out_tree, bars))
+            result = rule.rules[1](*mark.nondiff, residuals, unflatten(mark.call.out_tree, bars))
         dynamic = [i for i in range(len(mark.call.args)) if i not in mark.static]
         if not isinstance(result, tuple | list) or len(result) != len(dynamic):
             raise ArityError(

@@ -11,14 +11,13 @@ Source: Krantz and Parks, "The Implicit Function Theorem", 2002; `jax.lax.custom
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from tenferro.ad import linearize as linearize_graph
+from tenferro.ad import own_effects, pushed
 from tenferro.ad.algebra import Value, conj, zeros
 from tenferro.api import elementwise as numbers
 from tenferro.api.autodiff import linearize, vjp
@@ -38,7 +37,7 @@ from tenferro.errors import (
     InvalidConfigError,
     ShapeError,
 )
-from tenferro.graph import Alias, ArgumentBuilder, Graph, GraphBuilder, Instruction, Mark
+from tenferro.graph import ArgumentBuilder, GraphBuilder, Instruction, Mark
 from tenferro.ops.control import ControlOp
 from tenferro.program import Subprogram, copy_into, needed, pruned
 from tenferro.types import (
@@ -116,20 +115,6 @@ class _Space:
         return vectors
 
 
-@contextmanager
-def _own_effects(graph: Graph) -> Generator[None]:
-    """Remove from the graph the effects, such as checks, that the `with` block adds.
-
-    Otherwise every program of the graph would run these effects. But instructions of the block may depend on
-    placeholders, and a program may not need the derivative to which they belong.
-    """
-    effects, graph.effects = graph.effects, []
-    try:
-        yield
-    finally:
-        graph.effects = effects
-
-
 class _Traced:
     """A function of trees that was traced into a graph, on placeholder inputs.
 
@@ -151,7 +136,7 @@ class _Traced:
             values = [graph.add_stand_in(spec) for spec in space.specs]
             self.inputs += values
             arguments.append(unflatten(space.tree, [TracedTensor(builder, v) for v in values]))
-        with _own_effects(graph), tracing(builder):
+        with own_effects(graph), tracing(builder):
             self.outputs = graph.after_effects(fn(*arguments))
         frontier = Subprogram.since(graph, start, self.outputs)[1]
         self.frontier = set(frontier).difference(self.inputs)
@@ -283,32 +268,6 @@ class _Solution(Mark):
         return tuple(range(self.operand_count))
 
 
-def _pushed(
-    emitter: Any,
-    part: Subprogram,
-    consts: Sequence[Value],
-    tangents: Sequence[Value | None],
-    vector: Sequence[Value],
-    mode: Any,
-) -> list[Value | None]:
-    """Compute the tangents of a function of constants and a vector, for given tangents of the constants.
-
-    The vector has no tangent.
-    """
-    if all([dot is None for dot in tangents]):
-        return [None] * len(part.output_slots)
-    graph, source = emitter.graph, emitter.source
-    start = len(graph)
-    # Differentiate with respect to aliases of the constants, because the vector may depend on the constants themselves.
-    fresh = graph.add(Alias(tuple(range(len(consts)))), tuple([x.handle for x in consts]), source)
-    dots = {x: dot.handle for x, dot in zip(fresh, tangents, strict=True) if dot is not None}
-    with _own_effects(graph):
-        results = part.emit(graph, [*fresh, *[x.handle for x in vector]], source)
-        y_dots = linearize_graph(emitter, start, results, dots, mode)
-    emitter.source = source
-    return [None if y_dot is None else Value(emitter, y_dot) for y_dot in y_dots]
-
-
 @dataclass(frozen=True)
 class _LinearSystem:
     """Linear system A x = b and its transposed system, as sub-programs of constants and a vector.
@@ -382,14 +341,14 @@ class _LinearSolution(_Solution):
         system = self.system
         n, end = system.num_consts, self.operand_count
         consts, b, x = inputs[:n], inputs[n:end], outputs[: system.size]
-        changes = _pushed(emitter, system.matvec, consts, tangents[:n], x, mode)
+        changes = pushed(emitter, system.matvec, consts, tangents[:n], x, mode)
         rhs = [_difference(dot, y) for dot, y in zip(tangents[n:end], changes, strict=True)]
         if all([dot is None for dot in rhs]):
             return (None,) * len(outputs)
         filled = [
             (zeros(like) if dot is None else dot).handle for dot, like in zip(rhs, b, strict=True)
         ]
-        with _own_effects(emitter.graph):
+        with own_effects(emitter.graph):
             solution = system.solved(emitter, [c.handle for c in consts], filled)
         return (*emitter.values(solution[: system.size]), *([None] * (len(outputs) - system.size)))
 
@@ -409,7 +368,7 @@ class _LinearSolution(_Solution):
             for bar, x in zip(y_bars[: system.size], inputs[end:], strict=False)
         ]
         consts, rhs = [c.handle for c in inputs[:n]], [conj(bar).handle for bar in bars]
-        with _own_effects(emitter.graph):
+        with own_effects(emitter.graph):
             solution = system.transposed().solved(emitter, consts, rhs)
         b_bars = [conj(bar) for bar in emitter.values(solution[: system.size])]
         return (*([None] * n), *b_bars, *([None] * (len(inputs) - end)))
@@ -457,14 +416,14 @@ class _Root(_Solution):
         """Solve the tangent equation at the solution. The auxiliary result has no tangent."""
         n, size = self.operand_count, len(self.equation.output_slots)
         consts, x = inputs[:n], outputs[:size]
-        y_dots = _pushed(emitter, self.equation, consts, tangents[:n], x, mode)
+        y_dots = pushed(emitter, self.equation, consts, tangents[:n], x, mode)
         if all([y_dot is None for y_dot in y_dots]):
             return (None,) * len(outputs)
         rhs = [
             zeros(like) if y_dot is None else -y_dot for y_dot, like in zip(y_dots, x, strict=True)
         ]
         operands = [value.handle for value in (*consts, *x, *rhs)]
-        with _own_effects(emitter.graph):
+        with own_effects(emitter.graph):
             x_dots = self.tangent_solve.emit(emitter.graph, operands, emitter.source)
         return (*emitter.values(x_dots), *([None] * (len(outputs) - size)))
 
@@ -604,7 +563,7 @@ def _transpose(builder: GraphBuilder, space: _Space, matvec: Callable[[Any], Any
     anywhere = [graph.add_stand_in(spec) for spec in space.specs]
     tensors = [TracedTensor(builder, value) for value in anywhere]
     first = len(graph)
-    with _own_effects(graph), tracing(builder):
+    with own_effects(graph), tracing(builder):
         _, pull = vjp(matvec, unflatten(space.tree, tensors))
 
     def vecmat(v: PyTree) -> PyTree:
@@ -636,7 +595,7 @@ def _transpose(builder: GraphBuilder, space: _Space, matvec: Callable[[Any], Any
     at_the_point = [node for number, node in part.items() if number < second]
     afterwards = [node for number, node in part.items() if number >= second]
     values = list(range(len(graph.types)))
-    with _own_effects(graph):
+    with own_effects(graph):
         copy_into(graph, at_the_point, values)
 
     def again(v: PyTree) -> PyTree:

@@ -41,6 +41,7 @@ from tenferro.errors import (
     InvalidConfigError,
     NonStaticShapeError,
     OutOfBoundsError,
+    ShapeError,
 )
 from tenferro.ops.indexing import Gather
 from tenferro.ops.structural import Slice
@@ -489,7 +490,7 @@ def take(
         index = remainder(convert(index, wide), convert(extent, wide))
     elif mode == "fill":
         index, is_inside = _inside(index, extent)
-        values = getitem(x, (*([slice(None)] * axis), index))
+        values = getitem(_nonempty(x, axis), (*([slice(None)] * axis), index))
         places = tuple(range(len(index.shape), len(index.shape) + len(x.shape) - axis - 1))
         return _filled(values, expand_dims(is_inside, axis=places), fill_value)
     return getitem(x, (*([slice(None)] * axis), index))
@@ -505,6 +506,22 @@ def _inside(index: Tensor, extent: Any) -> tuple[Any, Any]:
     index = as_int64(index)
     is_inside = logical_and(greater_equal(index, negative(extent)), less(index, extent))
     return where(is_inside, index, 0), is_inside
+
+
+def require_equal_ranks(name: str, x: Tensor, indices: Tensor) -> None:
+    """Raise a `ShapeError` if the indices along an axis of x have another rank than x."""
+    if len(x.shape) != len(indices.shape):
+        raise ShapeError(
+            f"{name}: the indices need the rank of the tensor, got {spec_of(indices)} for {spec_of(x)}"
+        )
+
+
+def _nonempty(x: Tensor, axis: int) -> Any:
+    """Return x, or zeros of extent 1 along `axis` if x has no elements there; all indices are then out of range."""
+    if not is_static(x.shape[axis]) or x.shape[axis]:
+        return x
+    shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
+    return broadcast_to(convert(0, spec_of(x).dtype), shape)
 
 
 def _filled(values: Tensor, is_inside: Tensor, fill_value: ArrayLike | None) -> Any:
@@ -527,6 +544,7 @@ def take_along_axis(
 
     Raises:
         DTypeError: the indices are not integers. OutOfBoundsError: by default, an index in an array is out of range.
+        ShapeError: the indices have another rank than arr, or their axes do not broadcast.
         InvalidConfigError: `mode` is unknown, or `fill_value` is passed for another mode than "fill".
 
     >>> take_along_axis([[1, 2], [3, 4]], [[1], [0]], 1)
@@ -538,6 +556,7 @@ def take_along_axis(
     if not spec_of(places).dtype.is_integer:
         raise DTypeError(f"take_along_axis: indices must be integers, got {spec_of(places)}")
     axis = normalize_axis("take_along_axis", axis, len(x.shape))
+    require_equal_ranks("take_along_axis", x, places)
     if mode not in (None, "clip", "fill"):
         raise InvalidConfigError(
             f'take_along_axis: mode must be "clip", "fill" or None, got {mode!r}'
@@ -549,7 +568,8 @@ def take_along_axis(
             within = minimum(maximum(as_int64(places), negative(extent)), subtract(extent, 1))
             return take_along_axis(x, within, axis)
         within, is_inside = _inside(places, extent)
-        return _filled(take_along_axis(x, within, axis), is_inside, fill_value)
+        values = take_along_axis(_nonempty(x, axis), within, axis)
+        return _filled(values, is_inside, fill_value)
     rank = len(x.shape)
     shape = list(x.shape)
     for i in range(rank):

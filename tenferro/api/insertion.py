@@ -17,7 +17,7 @@ import numpy as np
 from tenferro.api.arguments import refuse
 from tenferro.api.axes import normalize_axis
 from tenferro.api.elementwise import clip, not_equal, remainder, where
-from tenferro.api.indexing import take
+from tenferro.api.indexing import require_equal_ranks, take
 from tenferro.api.manipulation import concat, flattened, moveaxis, ravel, reshape
 from tenferro.api.promotion import broadcast_to, convert
 from tenferro.api.reductions import count_nonzero, cumsum, diff
@@ -402,6 +402,7 @@ def put_along_axis(
     Raises:
         UnsupportedError: `inplace` is True.
         DTypeError: the indices are not integers, or arr's dtype cannot represent the values.
+        ShapeError: the indices have another rank than arr, or their axes do not broadcast.
 
     >>> put_along_axis([[1, 2], [3, 4]], [[1], [0]], 9, 1, inplace=False)
     array([[1, 9],
@@ -414,6 +415,7 @@ def put_along_axis(
     index = as_operand(indices)
     if not spec_of(index).dtype.is_integer:
         raise DTypeError(f"put_along_axis: indices must be integers, got {spec_of(index)}")
+    require_equal_ranks("put_along_axis", x, index)
     shape = (*x.shape[:axis], index.shape[axis], *x.shape[axis + 1 :])
     index = broadcast_to(index, shape)
     grid: list[Any] = [*np.ix_(*[np.arange(extent) for extent in shape])]

@@ -13,10 +13,11 @@ from tenferro.api.axes import normalize_axis
 from tenferro.api.elementwise import conj, multiply, not_equal
 from tenferro.api.manipulation import diagonal, expand_dims, moveaxis, ravel
 from tenferro.api.planned import elementwise
+from tenferro.api.precision import precision_name
 from tenferro.api.promotion import broadcast_shapes, broadcast_to, convert, result_type
 from tenferro.api.reductions import sum as sum_over
 from tenferro.dispatch import apply_one, as_operand, spec_of
-from tenferro.errors import ShapeError
+from tenferro.errors import DTypeError, ShapeError
 from tenferro.ops.contraction import DotGeneral
 from tenferro.types import ArrayLike, DType, DTypeLike, Tensor
 
@@ -59,24 +60,59 @@ def _contract(
     rhs: Tensor,
     contracting: tuple[Sequence[int], Sequence[int]],
     batch: tuple[Sequence[int], Sequence[int]] = ((), ()),
+    options: tuple[str, Any, DTypeLike | None] = ("", None, None),
 ) -> Any:
-    """Apply `dot_general`. For bools, return whether any product is true."""
-    if result_type(lhs, rhs).is_bool:
-        counts = dot_general(convert(lhs, DType.I32), convert(rhs, DType.I32), contracting, batch)
-        return not_equal(counts, 0)
-    return dot_general(lhs, rhs, contracting, batch)
+    """Apply `dot_general`. For bools, return whether any product is true.
+
+    Args:
+        options: the name of the caller, and its arguments `precision` and `preferred_element_type`.
+    """
+    name, precision, preferred = options
+    precision, dtype = precision_name(name, precision), result_type(lhs, rhs)
+    wanted = None if preferred is None else summed_dtype(name, dtype, preferred)
+    if dtype.is_bool:
+        kind = DType.I32 if wanted is None or wanted.is_bool else wanted
+        counts = dot_general(convert(lhs, kind), convert(rhs, kind), contracting, batch)
+        return counts if kind is wanted else not_equal(counts, 0)
+    return dot_general(lhs, rhs, contracting, batch, precision=precision, accumulate_dtype=wanted)
+
+
+def summed_dtype(name: str, dtype: DType, preferred: DTypeLike) -> DType:
+    """Return the argument `preferred_element_type` of a product as a dtype.
+
+    Raises:
+        DTypeError: it cannot hold the kind of the operands' numbers, or is narrower. Only floats may be narrower.
+    """
+    wanted = DType.of(preferred)
+    is_narrower = wanted.itemsize < dtype.itemsize and (dtype.is_complex or not dtype.is_inexact)
+    is_kept = wanted.is_complex >= dtype.is_complex and wanted.is_inexact >= dtype.is_inexact
+    if is_narrower or not is_kept or (wanted.is_bool and not dtype.is_bool):
+        raise DTypeError(f"{name}: preferred_element_type {wanted} cannot hold products of {dtype}")
+    return wanted
 
 
 @elementwise
-def matmul(x1: ArrayLike, x2: ArrayLike, /) -> Any:
+def matmul(
+    x1: ArrayLike, x2: ArrayLike, /, *, precision: Any = None, preferred_element_type: DTypeLike | None = None
+) -> Any:  # fmt: skip
     """Multiply the matrices in the last two axes. Leading axes broadcast.
 
     If x1 is a vector it counts as a row, and if x2 is a vector it counts as a column. The result does not have this
     axis, as in NumPy.
 
+    Args:
+        precision: "highest", "high" or "default", for products on accelerators; None leaves the choice to the lowering.
+        preferred_element_type: the dtype of the sums and of the result; None for the promoted dtype.
+
     Raises:
         ShapeError: an operand is a scalar, or the inner extents differ.
+        DTypeError: `preferred_element_type` cannot hold the products.
+
+    >>> import numpy as np
+    >>> matmul(np.full((1, 2), 100, "int8"), np.full((2, 1), 100, "int8"), preferred_element_type="int32")
+    array([[20000]], dtype=int32)
     """
+    options = ("matmul", precision, preferred_element_type)
     lhs, rhs = as_operand(x1), as_operand(x2)
     if not lhs.shape or not rhs.shape:
         raise ShapeError(
@@ -84,7 +120,7 @@ def matmul(x1: ArrayLike, x2: ArrayLike, /) -> Any:
         )
     left, right = len(lhs.shape), len(rhs.shape)
     if left <= 2 or right <= 2:
-        product = _contract(lhs, rhs, ((left - 1,), (max(right - 2, 0),)))
+        product = _contract(lhs, rhs, ((left - 1,), (max(right - 2, 0),)), options=options)
         # The contraction puts the row axis of the single matrix first. Move it behind the batch axes of x2.
         return moveaxis(product, 0, right - 2) if left == 2 and right > 2 else product
     batch = broadcast_shapes(lhs.shape[:-2], rhs.shape[:-2])
@@ -92,11 +128,14 @@ def matmul(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     lhs = broadcast_to(lhs, (*batch, *lhs.shape[-2:]))
     rhs = broadcast_to(rhs, (*batch, *rhs.shape[-2:]))
     axes = tuple(range(count))
-    return _contract(lhs, rhs, ((count + 1,), (count,)), (axes, axes))
+    return _contract(lhs, rhs, ((count + 1,), (count,)), (axes, axes), options)
 
 
-def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[int | Sequence[int]] = 2) -> Any:
-    """Multiply two tensors, and sum over `axes`.
+def tensordot(
+    a: ArrayLike, b: ArrayLike, axes: int | Sequence[int | Sequence[int]] = 2,
+    *, precision: Any = None, preferred_element_type: DTypeLike | None = None,
+) -> Any:  # fmt: skip
+    """Multiply two tensors, and sum over `axes`; `matmul` describes `precision` and `preferred_element_type`.
 
     Args:
         axes: a number n, to sum over the last n axes of `a` and the first n axes of `b`; or a pair of lists: axes of
@@ -120,15 +159,21 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[int | Sequence[in
             tuple(normalize_axis("tensordot", axis, rank) for axis in _listed(side))
             for side, rank in zip(axes, (left, right), strict=True)
         )
-    return _contract(lhs, rhs, (lhs_axes, rhs_axes))
+    options = ("tensordot", precision, preferred_element_type)
+    return _contract(lhs, rhs, (lhs_axes, rhs_axes), options=options)
 
 
 def _listed(axes: Any) -> Sequence[int]:
     return axes if isinstance(axes, tuple | list) else (axes,)
 
 
-def vecdot(x1: ArrayLike, x2: ArrayLike, /, axis: int = -1, **options: Any) -> Any:
+def vecdot(
+    x1: ArrayLike, x2: ArrayLike, /, axis: int = -1,
+    *, precision: Any = None, preferred_element_type: DTypeLike | None = None, **options: Any,
+) -> Any:  # fmt: skip
     """Sum conj(x1) x2 along `axis`. The other axes broadcast.
+
+    `matmul` describes `precision` and `preferred_element_type`.
 
     Raises:
         ShapeError: the extents along `axis` differ.
@@ -146,7 +191,8 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, axis: int = -1, **options: Any) -> A
     lhs, rhs = broadcast_to(conj(lhs), shape), broadcast_to(rhs, shape)
     count = len(shape) - 1
     axes = tuple(range(count))
-    return _contract(lhs, rhs, ((count,), (count,)), (axes, axes))
+    products = ("vecdot", precision, preferred_element_type)
+    return _contract(lhs, rhs, ((count,), (count,)), (axes, axes), products)
 
 
 def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Any:

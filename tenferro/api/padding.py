@@ -17,10 +17,10 @@ import numpy as np
 from tenferro.api import reductions
 from tenferro.api.axes import normalize_axis
 from tenferro.api.creation import linspace
-from tenferro.api.elementwise import add, floor, multiply, where
+from tenferro.api.elementwise import floor, multiply, subtract
 from tenferro.api.elementwise import round as nearest
 from tenferro.api.indexing import take
-from tenferro.api.manipulation import concat, slice_axis
+from tenferro.api.manipulation import concat, flip, slice_axis
 from tenferro.api.promotion import broadcast_to, convert
 from tenferro.api.statistics import median
 from tenferro.dims import is_static
@@ -171,24 +171,33 @@ def _by_places(
     if setting[0] not in (None, "even", "odd"):
         raise InvalidConfigError(f'pad: reflect_type must be "even" or "odd", got {setting[0]!r}')
     extent = _extent(mode, x, axis)
+    if setting[0] == "odd" and extent > 1:
+        return _by_odd_reflections(mode, x, axis, width)
     indices = np.pad(np.arange(extent), width, mode)  # pyright: ignore[reportCallIssue, reportArgumentType]  # because mode is one of NumPy's
-    mirrored = take(x, indices, axis=axis)
-    if setting[0] != "odd" or extent == 1:
-        return mirrored
-    # An odd reflection at an end maps an element to twice the end minus the element. Two reflections, at both ends, add
-    # twice the difference of the ends to the elements one period further.
-    shape = [1] * len(x.shape)
-    shape[axis] = -1
-    period = 2 * extent - (2 if mode == "reflect" else 0)
-    periods, position = np.divmod(np.arange(-width[0], extent + width[1]).reshape(shape), period)
-    is_reflected = position >= extent
-    dtype = spec_of(x).dtype
-    total = multiply(convert(np.where(is_reflected, -1, 1), dtype), mirrored)
-    for end, factor in ((0, -2 * periods), (extent - 1, 2 * (periods + is_reflected))):
-        # Where the factor is 0, an infinite end has no effect.
-        term = multiply(convert(factor, dtype), slice_axis(x, axis, end, end + 1))
-        total = where(factor == 0, total, add(total, term))
-    return total
+    return take(x, indices, axis=axis)
+
+
+def _by_odd_reflections(mode: str, x: Tensor, axis: int, width: tuple[int, int]) -> Any:
+    """Pad along one axis by reflections at both ends, which map elements to twice the end minus the element.
+
+    As in NumPy, each step reflects whole periods of the result of the previous step.
+    """
+    skipped = 0 if mode == "symmetric" else 1
+    (low, high), period = width, x.shape[axis] - skipped
+    while low or high:
+        extent = x.shape[axis]
+        length = (extent - skipped) // period * period
+        before, after = min(length, low), min(length, high)
+        first, last = slice_axis(x, axis, 0, 1), slice_axis(x, axis, extent - 1, extent)
+        left = slice_axis(x, axis, skipped, skipped + before)
+        right = slice_axis(x, axis, extent - skipped - after, extent - skipped)
+        sides = [
+            subtract(multiply(edge, 2), flip(part, axis=axis))
+            for edge, part in ((first, left), (last, right))
+        ]
+        x = concat([sides[0], x, sides[1]], axis=axis)
+        low, high = low - before, high - after
+    return x
 
 
 def _by_constants(

@@ -34,20 +34,26 @@ def planned(function: Function) -> Function:
 
 
 def elementwise(function: Function) -> Function:
-    """Wrap a function of operands only, as `planned` does. Options of NumPy's ufuncs must have their default values."""
+    """Wrap a function of operands, as `planned` does. Options of NumPy's ufuncs must have their default values.
+
+    The function's own options are its keyword-only arguments.
+    """
     count = function.__code__.co_argcount
+    names: Any = getattr(function, "__kwdefaults__", None) or ()
 
     @functools.wraps(function)
     def call(*arguments: Any, **options: Unpack[UfuncOptions]) -> Any:
+        own: Any = {}
         if options:
+            own = {name: options.pop(name) for name in names if name in options}
             refuse_options(call.__name__, options)
         if len(arguments) == count + 1:
             refuse_options(call.__name__, {}, arguments[count])
             arguments = arguments[:count]
         handler = getattr(type(arguments[0]), "__tenferro_call__", None) if arguments else None
         if handler is None:
-            return function(*arguments)
-        return handler(function, arguments, {})
+            return function(*arguments, **own)
+        return handler(function, arguments, own)
 
     return call  # pyright: ignore[reportReturnType]  # because it has the function's signature
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from tenferro.api.calculus import convolve
 from tenferro.api.creation import ones_like
-from tenferro.api.elementwise import add, divide, multiply, sqrt, subtract
+from tenferro.api.elementwise import add, divide, multiply, real, sqrt, subtract
 from tenferro.api.manipulation import concat, reshape, stack
 from tenferro.api.promotion import as_inexact, convert, result_type
 from tenferro.api.reductions import cumprod
@@ -173,12 +173,22 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Any:
 def poly(seq_of_zeros: ArrayLike) -> Any:
     """Return the coefficients of the polynomial with the given roots and a leading 1.
 
+    For a square matrix this is the characteristic polynomial, whose roots are the eigenvalues.
+
     Raises:
-        ShapeError: the roots are not a vector. For a characteristic polynomial, pass the eigenvalues of the matrix.
+        ShapeError: the argument is neither a vector nor a square matrix.
 
     >>> poly([1.0, 2.0])
     array([ 1., -3.,  2.])
+    >>> poly([[1.0, 0.0], [5.0, 2.0]])
+    array([ 1., -3.,  2.])
     """
+    matrix = as_operand(seq_of_zeros)
+    if len(matrix.shape) == 2 and matrix.shape[0] == matrix.shape[1]:
+        from tenferro.api import linalg  # because few programs compute characteristic polynomials
+
+        coefficients = poly(linalg.eigvals(as_inexact(matrix)))
+        return coefficients if spec_of(matrix).dtype.is_complex else real(coefficients)
     roots = _coefficients("poly", seq_of_zeros)
     roots = convert(roots, DType.F64) if not spec_of(roots).dtype.is_inexact else roots
     one = np.ones(1, spec_of(roots).dtype.dtype)

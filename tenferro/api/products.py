@@ -13,15 +13,19 @@ from tenferro.api.linear import matmul, tensordot
 from tenferro.api.manipulation import expand_dims, moveaxis, ravel, reshape, squeeze, stack
 from tenferro.dispatch import as_operand, spec_of
 from tenferro.errors import ShapeError
-from tenferro.types import ArrayLike, UfuncOptions
+from tenferro.types import ArrayLike, DTypeLike, UfuncOptions
 
 __all__ = ["cross", "dot", "inner", "kron", "matvec", "vdot", "vecmat"]
 
 
-def dot(a: ArrayLike, b: ArrayLike, out: None = None) -> Any:
+def dot(
+    a: ArrayLike, b: ArrayLike, out: None = None, *, precision: Any = None, preferred_element_type: DTypeLike | None = None
+) -> Any:  # fmt: skip
     """Multiply a and b, and sum over the last axis of a and the second to last axis of b.
 
     If b is a vector, the sum is over the only axis of b. If an operand has rank 0, there is no sum.
+
+    `matmul` describes `precision` and `preferred_element_type`.
 
     Raises:
         ShapeError: the extents of the two axes differ.
@@ -31,13 +35,16 @@ def dot(a: ArrayLike, b: ArrayLike, out: None = None) -> Any:
     """
     refuse("dot", "out", out)
     lhs, rhs = as_operand(a), as_operand(b)
-    if not lhs.shape or not rhs.shape:
-        return multiply(lhs, rhs)
-    return tensordot(lhs, rhs, ([-1], [-2 if len(rhs.shape) > 1 else -1]))
+    axes = ([-1], [-2 if len(rhs.shape) > 1 else -1])
+    return _product(lhs, rhs, axes, precision, preferred_element_type)
 
 
-def inner(a: ArrayLike, b: ArrayLike, /) -> Any:
+def inner(
+    a: ArrayLike, b: ArrayLike, /, *, precision: Any = None, preferred_element_type: DTypeLike | None = None
+) -> Any:  # fmt: skip
     """Multiply a and b, and sum over the last axis of both. If an operand has rank 0, there is no sum.
+
+    `matmul` describes `precision` and `preferred_element_type`.
 
     Raises:
         ShapeError: the extents of the last axes differ.
@@ -46,13 +53,24 @@ def inner(a: ArrayLike, b: ArrayLike, /) -> Any:
     array([3, 7])
     """
     lhs, rhs = as_operand(a), as_operand(b)
+    return _product(lhs, rhs, ([-1], [-1]), precision, preferred_element_type)
+
+
+def _product(lhs: Any, rhs: Any, axes: Any, precision: Any, preferred: DTypeLike | None) -> Any:
+    """Multiply two tensors, and sum over `axes`, unless an operand has rank 0."""
     if not lhs.shape or not rhs.shape:
-        return multiply(lhs, rhs)
-    return tensordot(lhs, rhs, ([-1], [-1]))
+        if preferred is None:
+            return multiply(lhs, rhs)
+        axes = 0
+    return tensordot(lhs, rhs, axes, precision=precision, preferred_element_type=preferred)
 
 
-def vdot(a: ArrayLike, b: ArrayLike, /) -> Any:
+def vdot(
+    a: ArrayLike, b: ArrayLike, /, *, precision: Any = None, preferred_element_type: DTypeLike | None = None
+) -> Any:  # fmt: skip
     """Flatten a and b, and sum conj(a) b over all elements.
+
+    `matmul` describes `precision` and `preferred_element_type`.
 
     Raises:
         ShapeError: the numbers of elements differ.
@@ -60,7 +78,10 @@ def vdot(a: ArrayLike, b: ArrayLike, /) -> Any:
     >>> vdot([1j, 2], [1, 1])
     array(2.-1.j)
     """
-    return tensordot(conj(ravel(a)), ravel(b), 1)
+    lhs, rhs = conj(ravel(a)), ravel(b)
+    return tensordot(
+        lhs, rhs, 1, precision=precision, preferred_element_type=preferred_element_type
+    )
 
 
 def matvec(

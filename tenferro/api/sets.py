@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tenferro.api.axes import normalize_axis
+from tenferro.api.creation import full
 from tenferro.api.elementwise import (
     add,
     bits64,
@@ -45,7 +46,7 @@ from tenferro.api.nonzero_indices import nonzero_indices
 from tenferro.api.promotion import broadcast_to, convert, result_type
 from tenferro.api.reductions import any as any_of
 from tenferro.api.reductions import count_nonzero, cumsum
-from tenferro.api.searching import FEW, argsort, lexsort, searchsorted, sort
+from tenferro.api.searching import FEW, argmax, argsort, lexsort, searchsorted, sort
 from tenferro.api.statistics import bincount
 from tenferro.dims import DimExpr, is_static
 from tenferro.dispatch import as_constant_of, as_operand, elements, spec_of
@@ -155,19 +156,22 @@ def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: int | None = 
     return stack(nonzero(x, size=size, fill_value=fill_value), axis=-1)
 
 
-def unique_all(x: ArrayLike) -> UniqueAllResult:
+def unique_all(
+    x: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> UniqueAllResult:
     """Return the distinct elements of x, with indices and counts. Every NaN counts as a distinct element.
 
+    `unique` describes `size` and `fill_value`.
+
     Raises:
-        DataDependentShapeError: x is traced.
+        DataDependentShapeError: x is traced, and `size` is None.
 
     >>> unique_all(np.array([2.0, 1.0, 2.0])).counts
     array([1, 2])
     """
-    x = as_operand(x)
-    advice = "make it of the results of the run"
-    values, first, inverse, counts = _distinct(ravel(x), None, False, advice)
-    return UniqueAllResult(values, first, reshape(inverse, x.shape), counts)
+    return UniqueAllResult(
+        *unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value)
+    )
 
 
 def _distinct(
@@ -186,21 +190,27 @@ def _distinct(
     return take(rows, first, axis=0), first, inverse, counts
 
 
-def unique_counts(x: ArrayLike) -> UniqueCountsResult:
+def unique_counts(
+    x: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> UniqueCountsResult:
     """Return the distinct elements of x and their counts, as `unique_all` does."""
-    distinct = unique_all(x)
+    distinct = unique_all(x, size=size, fill_value=fill_value)
     return UniqueCountsResult(distinct.values, distinct.counts)
 
 
-def unique_inverse(x: ArrayLike) -> UniqueInverseResult:
+def unique_inverse(
+    x: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> UniqueInverseResult:
     """Return the distinct elements of x and the index of each element's value, as `unique_all` does."""
-    distinct = unique_all(x)
+    distinct = unique_all(x, size=size, fill_value=fill_value)
     return UniqueInverseResult(distinct.values, distinct.inverse_indices)
 
 
-def unique_values(x: ArrayLike) -> Any:
+def unique_values(
+    x: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> Any:
     """Return the distinct elements of x in ascending order, as `unique_all` does."""
-    return unique_all(x).values
+    return unique_all(x, size=size, fill_value=fill_value).values
 
 
 def unique(
@@ -260,11 +270,7 @@ def _first_distinct(
         raise NonStaticShapeError(f"unique: size= needs known extents, got {spec_of(rows)}")
     order = lexsort([columns[:, j] for j in reversed(range(columns.shape[1]))])
     ordered = take(columns, order, axis=0)
-    differs = not_equal(ordered[1:], ordered[:-1])
-    if equal_nan and spec_of(rows).dtype.is_inexact:
-        both = logical_and(isnan(ordered[1:]), isnan(ordered[:-1]))
-        differs = logical_and(differs, logical_not(both))
-    starts = concat([np.ones(min(extent, 1), np.bool_), any_of(differs, axis=1)])
+    starts = _is_first(ordered, equal_nan)
     number = subtract(cumsum(convert(starts, DType.I64)), 1)
     total = number[-1:] if extent else np.array([-1])
     firsts = nonzero(starts, size=size, fill_value=0)[0]
@@ -279,16 +285,48 @@ def _first_distinct(
     return values, first, inverse, counts
 
 
-def _as_sets(name: str, ar1: ArrayLike, ar2: ArrayLike) -> tuple[Any, Any]:
-    """Convert both operands to vectors of their common dtype. Raise an error if one is traced and has no elements."""
+def _is_first(ordered: Any, equal_nan: bool = True) -> Any:
+    """Return, for each element of an ordered vector or row of a matrix, whether it differs from the one before.
+
+    Args:
+        equal_nan: whether all NaN are equal.
+    """
+    differs = not_equal(ordered[1:], ordered[:-1])
+    if equal_nan and spec_of(ordered).dtype.is_inexact:
+        both = logical_and(isnan(ordered[1:]), isnan(ordered[:-1]))
+        differs = logical_and(differs, logical_not(both))
+    rows = any_of(differs, axis=1) if len(ordered.shape) > 1 else differs
+    return concat([np.ones(min(ordered.shape[0], 1), np.bool_), rows])
+
+
+def _as_sets(name: str, ar1: ArrayLike, ar2: ArrayLike, size: int | None) -> tuple[Any, Any]:
+    """Convert both operands to vectors of their common dtype.
+
+    Without `size`, raise an error if one is traced and has no elements.
+    """
     x1, x2 = ravel(ar1), ravel(ar2)
     dtype = result_type(x1, x2)
     x1, x2 = convert(x1, dtype), convert(x2, dtype)
-    for x in (x1, x2):
-        elements(
-            x, name, "take the elements out of the trace; the number of results depends on them"
-        )
+    if size is not None and size < 0:
+        raise InvalidConfigError(f"{name}: size must be at least 0, got {size}")
+    if size is None:
+        for x in (x1, x2):
+            elements(x, name, "give size=, the number of results, which depends on them")
     return x1, x2
+
+
+def _first_members(x: Any, is_member: Any, size: int, fill_value: Any) -> tuple[Any, Any, Any]:
+    """Return the first `size` members of a vector, their positions, and which of them exist.
+
+    Missing members are `fill_value`; None means the first member, or 0 if there is none.
+    """
+    positions = nonzero(is_member, size=size, fill_value=0)[0]
+    is_found = less(np.arange(size), count_nonzero(is_member))
+    if not x.shape[0] or not size:
+        return full(size, fill_value or 0, spec_of(x).dtype), positions, is_found
+    values = take(x, positions, axis=0)
+    missing = where(is_found[0], values[0], 0) if fill_value is None else fill_value
+    return where(is_found, values, convert(missing, spec_of(x).dtype)), positions, is_found
 
 
 def union1d(
@@ -309,21 +347,26 @@ def union1d(
 
 
 def intersect1d(
-    ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, return_indices: bool = False
-) -> Any:
+    ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, return_indices: bool = False,
+    *, size: int | None = None, fill_value: Any = None,
+) -> Any:  # fmt: skip
     """Return the distinct elements that are in both arrays, in ascending order.
 
     Args:
         assume_unique: whether the caller knows that neither array repeats an element.
         return_indices: whether to also return the first index of each result in ar1 and in ar2.
+        size, fill_value: as for `unique`. The index of a missing result is the number of elements of the array.
 
     Raises:
-        DataDependentShapeError: an operand is traced.
+        DataDependentShapeError: an operand is traced, and `size` is None.
 
     >>> intersect1d([3, 1, 2], [2, 3])
     array([2, 3])
     """
-    x1, x2 = _as_sets("intersect1d", ar1, ar2)
+    x1, x2 = _as_sets("intersect1d", ar1, ar2, size)
+    if size is not None:
+        results = _first_common(x1, x2, size, fill_value)
+        return results if return_indices else results[0]
     _, first, second = np.intersect1d(np.asarray(x1), np.asarray(x2), assume_unique, True)
     values = take(x1, first, axis=0)
     return (
@@ -333,43 +376,85 @@ def intersect1d(
     )
 
 
-def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Any:
+def _first_common(x1: Any, x2: Any, size: int, fill_value: Any) -> tuple[Any, Any, Any]:
+    """Return the first `size` values that are in both vectors, in ascending order, and their first indices in each."""
+    order = argsort(x1)
+    ordered = take(x1, order, axis=0)
+    is_member = logical_and(_is_first(ordered), isin(ordered, x2))
+    values, positions, is_found = _first_members(ordered, is_member, size, fill_value)
+    if not x1.shape[0] or not x2.shape[0]:
+        return values, *[np.full(size, x.shape[0]) for x in (x1, x2)]
+    if spec_of(x2).dtype.is_complex:
+        second = argmax(equal(expand_dims(values, axis=1), x2), axis=1)
+    else:
+        other = argsort(x2)
+        place = minimum(searchsorted(take(x2, other, axis=0), values), x2.shape[0] - 1)
+        second = take(other, place, axis=0)
+    first = take(order, positions, axis=0)
+    return values, where(is_found, first, x1.shape[0]), where(is_found, second, x2.shape[0])
+
+
+def setdiff1d(
+    ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False,
+    *, size: int | None = None, fill_value: Any = 0,
+) -> Any:  # fmt: skip
     """Return the distinct elements of ar1 that are not in ar2, in ascending order.
 
     Args:
         assume_unique: whether the caller knows that neither array repeats an element. If so, the results are in the
             order of ar1.
+        size, fill_value: as for `unique`, but missing results are 0 by default.
 
     Raises:
-        DataDependentShapeError: an operand is traced.
+        DataDependentShapeError: an operand is traced, and `size` is None.
 
     >>> setdiff1d([3, 1, 2], [2])
     array([1, 3])
     """
-    _, x2 = _as_sets("setdiff1d", ar1, ar2)
-    x1 = ravel(as_operand(ar1)) if assume_unique else unique(ar1)
+    common, x2 = _as_sets("setdiff1d", ar1, ar2, size)
     # Elements are compared in the common dtype, but the result consists of elements of ar1.
+    if size is not None:
+        x1 = ravel(ar1) if assume_unique else sort(ravel(ar1))
+        is_member = logical_not(isin(convert(x1, spec_of(common).dtype), x2))
+        if not assume_unique:
+            is_member = logical_and(is_member, _is_first(x1))
+        return _first_members(x1, is_member, size, 0 if fill_value is None else fill_value)[0]
+    x1 = ravel(as_operand(ar1)) if assume_unique else unique(ar1)
     compared = np.asarray(convert(x1, spec_of(x2).dtype))
     return take(x1, np.flatnonzero(~np.isin(compared, np.asarray(x2))), axis=0)
 
 
-def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Any:
+def setxor1d(
+    ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False,
+    *, size: int | None = None, fill_value: Any = None,
+) -> Any:  # fmt: skip
     """Return the distinct elements that are in exactly one of the arrays, in ascending order.
 
     Args:
         assume_unique: whether the caller knows that neither array repeats an element.
+        size, fill_value: as for `unique`.
 
     Raises:
-        DataDependentShapeError: an operand is traced.
+        DataDependentShapeError: an operand is traced, and `size` is None.
 
     >>> setxor1d([3, 1], [1, 2])
     array([2, 3])
     """
-    x1, x2 = _as_sets("setxor1d", ar1, ar2)
+    x1, x2 = _as_sets("setxor1d", ar1, ar2, size)
+    if size is not None:
+        x1, x2 = sort(x1), sort(x2)
+        sides = ((x1, x2), (x2, x1))
+        own = [logical_and(_is_first(x), logical_not(isin(x, other))) for x, other in sides]
+        both = concat([x1, x2])
+        order = argsort(both)
+        is_member = take(concat(own), order, axis=0)
+        return _first_members(take(both, order, axis=0), is_member, size, fill_value)[0]
     if not assume_unique:
         x1, x2 = unique(x1), unique(x2)
     both = sort(concat([x1, x2]))
     values = np.asarray(both)
+    if not values.size:
+        return both
     is_new = np.concatenate([[True], values[1:] != values[:-1], [True]])
     return take(both, np.flatnonzero(is_new[1:] & is_new[:-1]), axis=0)
 

@@ -873,8 +873,10 @@ def histogram_bin_edges(
     x = x if spec_of(x).dtype.is_inexact else convert(x, DType.F64)
     if range is not None:
         low, high = range
-        if not is_traced(low) and not is_traced(high) and low > high:
-            raise InvalidConfigError(f"histogram: the range {low} to {high} goes down")
+        if not is_traced(low) and not is_traced(high) and not -np.inf < low <= high < np.inf:
+            raise InvalidConfigError(
+                f"histogram: the range {low} to {high} goes down, or is not finite"
+            )
     elif is_static(product(x.shape)) and product(x.shape) == 0:
         low, high = 0.0, 1.0
     else:
@@ -953,7 +955,8 @@ def histogramdd(
     array([[1., 0.],
            [0., 1.]])
     """
-    x = stack(sample, axis=1) if isinstance(sample, list | tuple) else as_operand(sample)
+    parts = [as_operand(part) for part in sample] if isinstance(sample, list | tuple) else []
+    x = stack(parts, axis=-1) if parts else as_operand(sample)
     if len(x.shape) == 1:
         x = expand_dims(x, axis=1)
     if len(x.shape) != 2:

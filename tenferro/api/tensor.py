@@ -13,10 +13,10 @@ from tenferro.api.arguments import refuse
 from tenferro.api.operators import Operators
 from tenferro.api.promotion import broadcast_like, convert
 from tenferro.dims import GuardLog
-from tenferro.dispatch import as_operand, is_traced
+from tenferro.dispatch import as_operand
 from tenferro.dispatch.tracing import current_builder, recording_into
-from tenferro.errors import ConcretizationError, DataDependentShapeError, InvalidConfigError
-from tenferro.graph import ArgumentBuilder, BodyBuilder, GraphBuilder, StopGradient
+from tenferro.errors import ConcretizationError, DataDependentShapeError
+from tenferro.graph import GraphBuilder, StopGradient
 from tenferro.ops import StdTensorOp, analytic, elementwise
 from tenferro.program import ExtensionCaches
 from tenferro.tracebacks import public_methods
@@ -261,16 +261,5 @@ def value_in(builder: GraphBuilder, operand: Any) -> int:
         InvalidConfigError: the tensor belongs to another trace, from which this builder may not capture.
     """
     if isinstance(operand, TracedTensor):
-        if operand.builder.graph is not builder.graph:
-            if isinstance(builder, BodyBuilder):
-                key = (id(operand.builder.graph), operand.value)
-                return builder.capture(key, operand, operand.spec)
-            raise InvalidConfigError(
-                f"{operand!r} belongs to another trace; return tensors from a traced function "
-                "instead of keeping them"
-            )
-        return operand.value
-    operand = as_operand(operand)
-    if is_traced(operand) and not isinstance(builder, ArgumentBuilder | BodyBuilder):
-        operand = operand.__tenferro_constant__()
-    return builder.lift(operand)
+        return builder.value_of(operand)
+    return builder.lift(as_operand(operand))

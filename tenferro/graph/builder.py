@@ -112,8 +112,23 @@ class GraphBuilder:
         return value
 
     def lift(self, array: Any) -> int:
-        """Return a constant with the elements of `array`, which a traced function uses."""
+        """Return a constant with the elements of an array or eager tensor, which a traced function uses."""
+        if hasattr(array, "__tenferro_constant__"):
+            array = array.__tenferro_constant__()
         return self.apply_one(Constant.of(array))
+
+    def value_of(self, tensor: Any) -> int:
+        """Return the value of a traced tensor in this graph.
+
+        Raises:
+            InvalidConfigError: the tensor belongs to another trace, from which this builder may not capture.
+        """
+        if tensor.builder.graph is not self.graph:
+            raise InvalidConfigError(
+                f"{tensor!r} belongs to another trace; return tensors from a traced function "
+                "instead of keeping them"
+            )
+        return tensor.value
 
 
 class ArgumentBuilder(GraphBuilder):
@@ -163,6 +178,13 @@ class BodyBuilder(GraphBuilder):
         if isinstance(array, np.ndarray) and array.size <= 1:
             return super().lift(array)
         return self.capture(id(array), array, TensorSpec(array.shape, array.dtype))
+
+    def value_of(self, tensor: Any) -> int:
+        """Return the value of a traced tensor. If it is from outside the body, return the input that stands for it."""
+        graph = tensor.builder.graph
+        if graph is self.graph:
+            return tensor.value
+        return self.capture((id(graph), tensor.value), tensor, tensor.spec)
 
     def capture(self, key: Any, operand: Any, spec: TensorSpec) -> int:
         """Return the input that stands for a tensor from outside the body. The first call for `key` adds the input."""

@@ -10,6 +10,7 @@ Source: the module `jax.lax`.
 from tenferro.api.control import associative_scan, cond, fori_loop, map, scan, switch, while_loop
 from tenferro.api.custom import stop_gradient
 from tenferro.api.implicit import custom_linear_solve, custom_root
+from tenferro.api.precision import Precision
 from tenferro.counterparts import open_namespace
 from tenferro.lax import (
     barrier,
@@ -18,7 +19,6 @@ from tenferro.lax import (
     elementwise,
     fourier,
     linalg,
-    precision,
     products,
     shaping,
     sharding,
@@ -31,7 +31,6 @@ from tenferro.lax.collectives import *  # noqa: F403  # because the names are th
 from tenferro.lax.convolution import *  # noqa: F403  # because the names are this module's
 from tenferro.lax.elementwise import *  # noqa: F403  # because the names are this module's
 from tenferro.lax.fourier import *  # noqa: F403  # because the names are this module's
-from tenferro.lax.precision import *  # noqa: F403  # because the names are this module's
 from tenferro.lax.products import *  # noqa: F403  # because the names are this module's
 from tenferro.lax.shaping import *  # noqa: F403  # because the names are this module's
 from tenferro.lax.sharding import *  # noqa: F403  # because the names are this module's
@@ -40,6 +39,7 @@ from tenferro.lax.special import *  # noqa: F403  # because the names are this m
 from tenferro.lax.windows import *  # noqa: F403  # because the names are this module's
 
 __all__ = [
+    "Precision",
     "associative_scan",
     "cond",
     "custom_linear_solve",
@@ -57,7 +57,6 @@ __all__ += collectives.__all__
 __all__ += convolution.__all__
 __all__ += elementwise.__all__
 __all__ += fourier.__all__
-__all__ += precision.__all__
 __all__ += products.__all__
 __all__ += shaping.__all__
 __all__ += sharding.__all__

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tenferro.api.manipulation import flip, moveaxis, swapaxes
+from tenferro.api.precision import precision_name
 from tenferro.api.promotion import convert, promote_dtypes
 from tenferro.dims import is_static
 from tenferro.dispatch import apply_one, as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, NonStaticShapeError, ShapeError
 from tenferro.lax.operands import same_dtype
-from tenferro.lax.precision import precision_name
 from tenferro.ops.contraction import Convolution, DotGeneral
 from tenferro.types import ArrayLike, DType, DTypeLike
 
@@ -227,7 +227,7 @@ def conv_general_dilated(
         output_spatial=tuple(space[2]),
         feature_group_count=feature_group_count,
         batch_group_count=batch_group_count,
-        precision=precision_name(name, precision),
+        precision=precision_name(f"lax.{name}", precision),
     )
     dtype = spec_of(x).dtype
     result = dtype if preferred_element_type is None else DType.of(preferred_element_type)
@@ -325,7 +325,7 @@ def conv_general_dilated_local(
         (kernel[1],),
         tuple(batch[0]),
         tuple(batch[1]),
-        precision=precision_name("conv_general_dilated_local", precision),
+        precision=precision_name("lax.conv_general_dilated_local", precision),
     )
     return moveaxis(apply_one(op, patches, kernels), (-2, -1), (out[0], out[1]))
 

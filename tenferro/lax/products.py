@@ -11,12 +11,12 @@ from tenferro.api import searching
 from tenferro.api.axes import normalize_axis
 from tenferro.api.creation import iota
 from tenferro.api.elementwise import greater_equal, less, logical_and, negative, subtract, where
+from tenferro.api.precision import precision_name
 from tenferro.api.promotion import convert
 from tenferro.api.reductions import cumulative_sum
 from tenferro.dispatch import apply, apply_one, as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError, UnsupportedError
 from tenferro.lax.operands import same_dtype
-from tenferro.lax.precision import precision_name
 from tenferro.ops.contraction import DotGeneral
 from tenferro.ops.reduction import Sort
 from tenferro.types import ArrayLike, DType, DTypeLike
@@ -68,7 +68,7 @@ def dot_general(
         ) from None
     dtype = None if preferred_element_type is None else DType.of(preferred_element_type)
     op = DotGeneral(
-        *lists, precision=precision_name("dot_general", precision), accumulate_dtype=dtype
+        *lists, precision=precision_name("lax.dot_general", precision), accumulate_dtype=dtype
     )
     return apply_one(op, x, y)
 

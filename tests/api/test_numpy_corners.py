@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import lowering
 import tenferro as tnf
 from tenferro import errors
 
@@ -71,6 +75,20 @@ def test_a_tall_diagonal_begins_again() -> None:
     )
 
 
+@pytest.mark.parametrize("through", [lambda f: f, tnf.jit])
+def test_an_empty_axis_has_fill_values(through: Any) -> None:
+    empty, index = np.zeros((0, 2)), np.array([[0, -1], [3, 0]])
+    along = through(lambda x, i: tnf.take_along_axis(x, i, 0, mode="fill", fill_value=7))
+    np.testing.assert_array_equal(along(empty, index), np.full((2, 2), 7.0))
+    np.testing.assert_array_equal(along(empty.astype("i2"), index[:0]), np.zeros((0, 2)))
+    along = through(lambda x, i: tnf.take_along_axis(x, i, None, mode="fill"))
+    np.testing.assert_array_equal(along(empty, index[0]), [np.nan] * 2)
+    slices = through(lambda x, i: tnf.take(x, i, axis=0, mode="fill"))
+    np.testing.assert_array_equal(slices(empty, index), np.full((2, 2, 2), np.nan))
+    with pytest.raises(errors.OutOfBoundsError):
+        tnf.take_along_axis(empty, index, 0)
+
+
 @pytest.mark.parametrize("mode", ["wrap", "clip"])
 def test_put_outside(mode: str) -> None:
     wanted = V.copy()
@@ -101,6 +119,89 @@ def test_distinct_values_of_a_trace(size: int, axis: int | None) -> None:
 def test_a_union_of_a_trace() -> None:
     program = tnf.compile(lambda x, y: tnf.union1d(x, y, size=4, fill_value=-1), V, V)
     np.testing.assert_array_equal(program.run(V, V), np.sort(V)[:4])
+
+
+@pytest.mark.parametrize("size", [0, 2, 7])
+@pytest.mark.parametrize("fill", [None, -3])
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [
+        ([3, 1, 2, 1, 9], [2, 1, 2, 7, 5]),
+        ([3, 1, 2], [4, 5]),
+        ([0.5, np.nan, -np.inf, np.nan], [np.nan, 0.5, 0.0, -0.0]),
+        ([1j, 2.0, 1j, 3 + 1j], [2.0, 5.0, 1j]),
+        ([], [2.0, 1.0]),
+        ([2.0, 1.0, 1.0], []),
+    ],
+    ids=["repeated", "disjoint", "nan", "complex", "first empty", "second empty"],
+)
+def test_sets_of_a_trace(x: Any, y: Any, fill: int | None, size: int) -> None:
+    x, y = np.array(x), np.array(y)
+    for name in ("intersect1d", "setdiff1d", "setxor1d"):
+        wanted = getattr(np, name)(x, y)
+        f = functools.partial(getattr(tnf, name), size=size, fill_value=fill)
+        result, count = tnf.jit(f)(x, y), min(size, len(wanted))
+        assert (result.shape, result.dtype) == ((size,), wanted.dtype)
+        np.testing.assert_array_equal(result[:count], wanted[:count])
+        default = wanted[0] if len(wanted) and name != "setdiff1d" else 0
+        assert (result[count:] == (default if fill is None else fill)).all()
+    values, first, second = np.intersect1d(x, y, return_indices=True)
+    f = tnf.jit(lambda x, y: tnf.intersect1d(x, y, return_indices=True, size=size))
+    for result, wanted, missing in zip(f(x, y)[1:], (first, second), (x.size, y.size), strict=True):
+        padded = [*wanted[:size], *[missing] * (size - len(values))]
+        np.testing.assert_array_equal(result, padded)
+
+
+def test_unique_functions_of_a_trace() -> None:
+    x = np.array([2.0, 1.0, np.nan, 2.0, np.nan])
+    f = tnf.jit(lambda x: tnf.unique_all(x, size=6, fill_value=-1))
+    values, indices, inverse, counts = f(x)
+    np.testing.assert_array_equal(values, [1.0, 2.0, np.nan, np.nan, -1.0, -1.0])
+    np.testing.assert_array_equal(indices[:4], [1, 0, 2, 4])
+    np.testing.assert_array_equal(inverse, [1, 0, 2, 1, 3])
+    np.testing.assert_array_equal(counts, [1, 2, 1, 1, 0, 0])
+    np.testing.assert_array_equal(tnf.jit(lambda x: tnf.unique_values(x, size=2))(x), [1.0, 2.0])
+    np.testing.assert_array_equal(tnf.jit(lambda x: tnf.unique_counts(x, size=2).counts)(x), [1, 2])
+    inverse = tnf.jit(lambda x: tnf.unique_inverse(x, size=4).inverse_indices)(x.reshape(5, 1))
+    np.testing.assert_array_equal(inverse, [[1], [0], [2], [1], [3]])
+
+
+def test_an_exclusive_or_of_empty_sets() -> None:
+    assert tnf.setxor1d([], []).shape == (0,)
+    np.testing.assert_array_equal(tnf.setxor1d([], [2.0, 1.0]), [1.0, 2.0])
+
+
+@pytest.mark.parametrize("name", ["fftn", "ifftn", "rfftn", "irfftn"])
+def test_a_length_of_minus_one_is_that_of_the_axis(name: str) -> None:
+    x = np.random.default_rng(0).normal(size=(4, 5))
+    wanted = getattr(np.fft, name)(x, s=(-1, 3), axes=(0, 1))
+    np.testing.assert_allclose(getattr(tnf.fft, name)(x, s=(-1, 3), axes=(0, 1)), wanted)
+    with pytest.raises(errors.InvalidConfigError, match="a length must be at least 1, got -1"):
+        getattr(tnf.fft, name[:-1])(x, n=-1)
+
+
+def test_a_histogram_of_a_list_of_numbers() -> None:
+    x, bins = [0.5, 0.25, 0.9], [[0.0, 0.5, 1.0]]
+    np.testing.assert_array_equal(tnf.histogramdd(x, bins)[0], np.histogramdd(x, bins)[0])
+
+
+def test_arguments_that_numpy_refuses() -> None:
+    for indices in (np.array(1), np.zeros((2, 1, 1), int)):
+        with pytest.raises(errors.ShapeError, match="take_along_axis: the indices need the rank"):
+            tnf.take_along_axis(np.zeros((2, 2)), indices, 1)
+        with pytest.raises(errors.ShapeError, match="put_along_axis: the indices need the rank"):
+            tnf.put_along_axis(np.zeros((2, 2)), indices, 1.0, 1, inplace=False)
+    for ends in ((np.nan, 1.0), (0.0, np.inf), (2.0, 1.0)):
+        with pytest.raises(errors.InvalidConfigError, match="goes down, or is not finite"):
+            tnf.histogram(V, range=ends)
+        with pytest.raises(errors.InvalidConfigError, match="goes down, or is not finite"):
+            tnf.histogramdd(V, range=[ends])
+
+
+def test_sets_refuse_a_negative_size() -> None:
+    for name in ("intersect1d", "setdiff1d", "setxor1d"):
+        with pytest.raises(errors.InvalidConfigError, match=f"{name}: size must be at least 0"):
+            getattr(tnf, name)([1], [2], size=-1)
 
 
 @pytest.mark.parametrize(
@@ -300,3 +401,59 @@ def test_answers_are_numpys(number: int) -> None:
     for y in results:
         assert y.dtype == wanted.dtype
         np.testing.assert_array_equal(y, wanted, strict=True)
+
+
+PRODUCTS: dict[str, Any] = {
+    "dot": lambda m, x, y, **options: m.dot(x, y, **options),
+    "dot of a number": lambda m, x, y, **options: m.dot(x, y[0, 0], **options),
+    "matmul": lambda m, x, y, **options: m.matmul(x, y, **options),
+    "einsum": lambda m, x, y, **options: m.einsum("ij,jk->ki", x, y, **options),
+    "tensordot": lambda m, x, y, **options: m.tensordot(x, y, 1, **options),
+    "vdot": lambda m, x, y, **options: m.vdot(x[0], y[:, 0], **options),
+    "inner": lambda m, x, y, **options: m.inner(x, y.T, **options),
+    "vecdot": lambda m, x, y, **options: m.vecdot(x, y[:, 0], **options),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+@pytest.mark.parametrize(
+    ("dtype", "preferred"),
+    [
+        ("int8", "int32"),
+        ("uint8", "float32"),
+        ("float16", "float32"),
+        ("float64", "float32"),
+        ("complex64", "complex128"),
+        ("bool", "int64"),
+    ],
+)
+def test_element_types_of_products(name: str, dtype: str, preferred: str) -> None:
+    rng = np.random.default_rng(3)
+    x, y = ((90 * rng.random(shape)).astype(dtype) for shape in ((3, 40), (40, 2)))
+    f = PRODUCTS[name]
+    with jax.enable_x64(True):
+        wanted = np.asarray(f(jnp, x, y, preferred_element_type=preferred))
+    result = tnf.jit(lambda x, y: f(tnf, x, y, preferred_element_type=preferred))(x, y)
+    assert (result.dtype, result.shape) == (wanted.dtype, wanted.shape)
+    np.testing.assert_allclose(result, wanted, rtol=1e-6)
+    np.testing.assert_array_equal(f(tnf, x, y, preferred_element_type=preferred), result)
+    runtime = tnf.EagerRuntime()
+    eager = f(tnf, runtime.constant(x), runtime.constant(y), preferred_element_type=preferred)
+    np.testing.assert_array_equal(np.asarray(eager), result)
+
+
+@pytest.mark.parametrize("name", [name for name in PRODUCTS if name != "dot of a number"])
+def test_precision_of_products(name: str) -> None:
+    specs = [tnf.TensorSpec(("m", "n"), "float32"), tnf.TensorSpec(("n", 2), "float32")]
+    exact = [tnf.TensorSpec((3, 4), "float32"), tnf.TensorSpec((4, 2), "float32")]
+    f = PRODUCTS[name]
+    for precision, shown in ((None, "HIGHEST"), ("high", "HIGH"), ("float32", "HIGHEST"), (tnf.lax.Precision.DEFAULT, "DEFAULT")):  # fmt: skip
+        program = tnf.compile(lambda x, y, p=precision: f(tnf, x, y, precision=p), *specs)
+        text = lowering.lower_to_stablehlo(program, specs=exact).text
+        assert re.findall(r"precision = \[(\w+), (\w+)\]", text) == [(shown, shown)]
+    with pytest.raises(errors.InvalidConfigError, match="precision must be None"):
+        f(tnf, np.ones((2, 2)), np.ones((2, 2)), precision="best")
+    for dtype, preferred in (("float32", "int32"), ("complex64", "float64"), ("int32", "int8"), ("int8", "bool")):  # fmt: skip
+        x = np.ones((2, 2), dtype)
+        with pytest.raises(errors.DTypeError, match="cannot hold products of"):
+            f(tnf, x, x, preferred_element_type=preferred)

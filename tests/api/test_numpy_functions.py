@@ -337,7 +337,7 @@ CALLS[np.pad] += [
     Call(M, ((1, 2), (0, 3)), "constant", constant_values=((1, 2), (3, 4))), Call(M, 1, constant_values=(1.5, 2.5)), Call(T, ((1, 1), (0, 2), (3, 0)), mode="reflect"),
     Call(M, 2, "mean", stat_length=2), Call(M, (1, 2), "maximum", stat_length=((1, 2), (2, 3))), Call(V, (2, 3), "linear_ramp", end_values=(5, -4)),
     Call(M, {1: (1, 2)}), Call(M, {-1: 2, 0: (0, 1)}, "edge"), Call(V[:1], 3, "reflect"), Call(M.astype("f4"), 2, "wrap"), Call(V, 3, "symmetric", reflect_type="even"),
-    *[Call(x, w, mode, reflect_type="odd") for mode in ("reflect", "symmetric") for x, w in ((V, 2), (V[:2], (7, 5)), (V[:1], 2), (M, (1, 2)), (np.array([1.0, 2.0, np.inf]), 1), (np.arange(4, dtype="u1"), 3))],
+    *[Call(x, w, mode, reflect_type="odd") for mode in ("reflect", "symmetric") for x, w in ((V, 2), (V[:2], (7, 5)), (V[:1], 2), (M, (1, 2)), (np.array([1.0, 2.0, np.inf]), 1), (np.array([np.inf, 1.0, -np.inf, 2.0, np.nan]), (14, 11)), (np.array([np.inf, 1.0, 2.0]), (2, 7)), (np.arange(4, dtype="u1"), 3))],
 ]  # fmt: skip
 P, Q = np.array([3.0, 0.0, -1.0, 2.0]), np.array([2.0, 1.0])
 J, BYTES = R.integers(-20, 20, 4), R.integers(0, 256, (2, 3)).astype(np.uint8)
@@ -351,7 +351,7 @@ NAN_QUANTILES = [
     Call(HOLES, np.array([[0.0, 1.0]]), method="inverted_cdf"), Call(K, 0.4, weights=None),
 ]  # fmt: skip
 CALLS |= {
-    np.poly: [Call(V[:3]), Call(C[0]), Call(K[0])],
+    np.poly: [Call(V[:3]), Call(C[0]), Call(K[0]), Call(M[:3, :3]), Call(K[:2, :2])],
     **each(np.polyadd, np.polysub, np.polymul, calls=[Call(P, Q), Call(a1=Q, a2=K[0]), Call(C[0], P)]), np.polydiv: [Call(P, Q), Call(u=K[0], v=Q)],
     np.polyder: [Call(P), Call(P, 2), Call(p=K[0], m=0)], np.polyint: [Call(P), Call(P, 2, [3.0, 1.0]), Call(p=K[0], m=2, k=1.5)],
     np.polyfit: [

@@ -269,6 +269,38 @@ def test_schur_forms(x: np.ndarray, output: str) -> None:
         assert not np.tril(t, -1).any()
 
 
+SELECTED: dict[Any, Any] = {
+    "lhp": lambda w: w.real < 0, "rhp": lambda w: w.real >= 0,
+    "iuc": lambda w: abs(w) <= 1, "ouc": lambda w: abs(w) > 1,
+    "function": lambda w: w.imag != 0 and w.real > -0.5,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("through", [lambda f: f, tnf.jit, tnf.vmap])
+@pytest.mark.parametrize("output", ["real", "complex"])
+@pytest.mark.parametrize("name", SELECTED)
+def test_sorted_schur_forms(name: str, output: str, through: Any) -> None:
+    stack = np.stack([A, np.roll(A, 1, 0) - A.T, A @ S])
+    is_selected = SELECTED[name]
+    by_parts = lambda re, im: is_selected(complex(re, im))
+    function = by_parts if output == "real" else is_selected
+    sort = function if name == "function" else name
+    t, z, counts = through(lambda x: tnf.linalg.schur(x, output, sort=sort))(stack)
+    np.testing.assert_allclose(z @ t @ z.conj().swapaxes(-2, -1), stack, atol=1e-11)
+    np.testing.assert_allclose(z @ z.conj().swapaxes(-2, -1), [np.eye(4)] * 3, atol=1e-12)
+    for x, form, count in zip(stack, t, counts, strict=True):
+        assert not np.tril(form, -2 if output == "real" else -1).any()
+        assert count == sum(bool(is_selected(w)) for w in np.linalg.eigvals(x))
+        # The first diagonal block has the selected eigenvalues.
+        assert all(is_selected(w) for w in np.linalg.eigvals(form[:count, :count]))
+
+
+def test_a_sorted_schur_form_of_nan() -> None:
+    t, z, count = tnf.linalg.schur(np.full((2, 2), np.nan), sort="lhp")
+    assert (np.isnan(t).all(), np.isnan(z).all(), count) == (True, True, 0)
+    assert [x.shape for x in tnf.linalg.schur(np.zeros((0, 0)), sort="lhp")] == [(0, 0), (0, 0), ()]
+
+
 def test_functions_of_matrices() -> None:
     np.testing.assert_allclose(tnf.linalg.funm(A, lambda x: x * x * x), A @ A @ A, atol=1e-10)
     np.testing.assert_allclose(tnf.linalg.funm(S, tnf.exp), scipy.linalg.expm(S), rtol=1e-8)
@@ -285,6 +317,12 @@ def test_derivatives_of_functions_of_matrices() -> None:
 
     exact = np.sum(a @ scipy.linalg.expm(0.7 * a))
     np.testing.assert_allclose(tnf.grad(total)(0.7), exact, rtol=1e-10)
+    # Both the matrix and the captured tensor have a derivative: f(a) = expm(c a).
+    both = tnf.grad(lambda a, c: tnf.sum(tnf.linalg.funm(a, lambda x: tnf.exp(c * x))), argnums=(0, 1))  # fmt: skip
+    by_matrix, by_number = both(a, 0.7)
+    np.testing.assert_allclose(by_number, exact, rtol=1e-10)
+    slope = scipy.linalg.expm_frechet(0.7 * a.T, 0.7 * np.ones((2, 2)), compute_expm=False)
+    np.testing.assert_allclose(by_matrix, slope, rtol=1e-10)
     # For equal eigenvalues the value is NaN, and so is the derivative.
     gradient = tnf.grad(lambda x: tnf.sum(tnf.linalg.funm(x, tnf.exp)))(np.eye(2))
     assert np.isnan(gradient).all()
@@ -365,7 +403,7 @@ def test_roots() -> None:
         (lambda: tnf.linalg.qr(A, "raw", pivoting=True), errors.InvalidConfigError),
         *[(lambda f=f: f(A, disp=False), errors.UnsupportedError) for f in (tnf.linalg.sqrtm, tnf.linalg.logm, tnf.linalg.signm)],
         (lambda: tnf.linalg.funm(A, np.exp, disp=False), errors.UnsupportedError),
-        (lambda: tnf.linalg.schur(A, sort="lhp"), errors.UnsupportedError),
+        (lambda: tnf.linalg.schur(A, sort="left"), errors.InvalidConfigError),
         (lambda: tnf.linalg.eigh(A, b=S, type=4), errors.InvalidConfigError),
         (lambda: tnf.linalg.eigh(A, subset_by_value=(2, 1)), errors.InvalidConfigError),
         (lambda: tnf.linalg.eigh(np.stack([S, S]), subset_by_value=(0, 1)), errors.ShapeError),

@@ -35,6 +35,7 @@ from tenferro.api.elementwise import (
     subtract,
     where,
 )
+from tenferro.api.host_calls import pure_callback
 from tenferro.api.implicit import custom_linear_solve
 from tenferro.api.indexing import take
 from tenferro.api.linalg.matrices import (
@@ -56,11 +57,11 @@ from tenferro.api.padding import pad
 from tenferro.api.promotion import as_inexact, convert
 from tenferro.api.reductions import max as max_
 from tenferro.dims import is_static
-from tenferro.dispatch import as_operand, is_traced, spec_of
+from tenferro.dispatch import as_operand, spec_of
 from tenferro.errors import InvalidConfigError, NonStaticShapeError, ShapeError, UnsupportedError
 from tenferro.ext.lapack.families import Gees
 from tenferro.extension import apply
-from tenferro.types import ArrayLike, DType, Tensor
+from tenferro.types import ArrayLike, DType, Tensor, TensorSpec
 
 __all__ = [
     "cho_factor", "cho_solve", "eigh_tridiagonal", "expm_frechet", "funm", "polar", "schur", "solve_sylvester", "sqrtm",
@@ -201,33 +202,57 @@ def polar(a: ArrayLike, side: str = "right") -> tuple[Any, Any]:
 
 
 def schur(
-    a: ArrayLike, output: str = "real", lwork: int | None = None, overwrite_a: bool = False, sort: None = None,
-    check_finite: bool = True,
-) -> tuple[Any, Any]:  # fmt: skip
-    """Return the Schur form T and the unitary Z with a = Z T Z^H.
+    a: ArrayLike, output: str = "real", lwork: int | None = None, overwrite_a: bool = False,
+    sort: str | Callable[..., Any] | None = None, check_finite: bool = True,
+) -> tuple[Any, ...]:  # fmt: skip
+    """Return the Schur form T and the unitary Z with a = Z T Z^H, and with `sort` the number of selected eigenvalues.
+
+    Leading axes are batch axes. T and Z are NaN if a matrix is not finite.
 
     Args:
         output: "complex" for an upper triangular T, or "real". For "real" and a real matrix, T and Z are real; a pair
             of complex eigenvalues is then a 2 by 2 block on the diagonal of T.
-        sort: must be None.
+        sort: selects eigenvalues w, which are moved to the top of T: "lhp" for Re w < 0, "rhp" for Re w >= 0, "iuc" for
+            |w| <= 1, "ouc" for |w| > 1, or a function of one eigenvalue. For a real T, the function takes its real and
+            its imaginary part. A program calls SciPy for this, as by `pure_callback`.
         lwork, overwrite_a, check_finite: no effect.
 
     Raises:
-        ShapeError: a is not square. InvalidConfigError: `output` is unknown. UnsupportedError: `sort` is not None.
+        ShapeError: a is not square. InvalidConfigError: `output` or `sort` is unknown.
 
     >>> schur(np.array([[2.0, 0.0], [0.0, 1.0]]))[0]
     array([[2., 0.],
            [0., 1.]])
+    >>> schur(np.array([[2.0, 0.0], [0.0, -1.0]]), sort="lhp")[2]
+    array(1)
     """
-    if output not in ("real", "complex"):
+    if output not in ("real", "complex", "r", "c"):
         raise InvalidConfigError(f'schur: output must be "real" or "complex", got {output!r}')
-    if sort is not None:
-        raise UnsupportedError("schur: sort is not supported; eigenvalues have the order of LAPACK")
     x = square("schur", a)
-    if output == "complex":
+    if output in ("complex", "c"):
         x = in_complex(x)
-    t, z, *_ = apply(Gees(), x)
-    return t, z
+    if sort is None:
+        t, z, *_ = apply(Gees(), x)
+        return t, z
+    if not callable(sort) and sort not in ("lhp", "rhp", "iuc", "ouc"):
+        raise InvalidConfigError(
+            f'schur: sort must be a function, "lhp", "rhp", "iuc", "ouc" or None, got {sort!r}'
+        )
+    spec = spec_of(x)
+    types = (spec, spec, TensorSpec(spec.shape[:-2], DType.I64))
+    ordered = functools.partial(_sorted_schur, sort)
+    return pure_callback(ordered, types, x, vmap_method="broadcast_all")
+
+
+def _sorted_schur(sort: Any, a: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], ...]:
+    """Return the sorted Schur forms of arrays of matrices, by SciPy."""
+    import scipy.linalg  # because it is slow to import
+
+    t, z, counts = np.full_like(a, np.nan), np.full_like(a, np.nan), np.zeros(a.shape[:-2], int)
+    for index in np.ndindex(counts.shape):
+        if np.isfinite(a[index]).all():
+            t[index], z[index], counts[index] = scipy.linalg.schur(a[index], sort=sort)
+    return t, z, counts
 
 
 def in_complex(x: Tensor) -> Any:
@@ -393,8 +418,7 @@ def funm(A: ArrayLike, func: Callable[[Any], Any], disp: bool = True) -> Any:  #
 
     Args:
         func: a scalar function, which is called on the array of eigenvalues and acts elementwise. A derivative needs a
-            function that can be traced. If it closes over a tensor, only the derivative with respect to that tensor is
-            defined.
+            function that can be traced.
         disp: must be True.
 
     Raises:
@@ -407,18 +431,11 @@ def funm(A: ArrayLike, func: Callable[[Any], Any], disp: bool = True) -> Any:  #
     Source: Golub and Van Loan, "Matrix Computations", algorithm 9.1.1.
     """
     refuse_estimate("funm", disp)
-    x = of_static_order("funm", A)
-    # A custom derivative would not pass through tensors that the function closes over.
-    cells = [cell.cell_contents for cell in getattr(func, "__closure__", None) or ()]
-    return _by_schur(x, func) if any(map(is_traced, cells)) else _funm(x, func)
+    return _funm(of_static_order("funm", A), func)
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(1,))
 def _funm(x: Tensor, func: Callable[[Any], Any]) -> Any:
-    return _by_schur(x, func)
-
-
-def _by_schur(x: Tensor, func: Callable[[Any], Any]) -> Any:
     t, z = schur(x, "complex")
     values = diagonal(t, 0, -2, -1)
     f = diagonal_matrix(convert(func(values), spec_of(t).dtype))

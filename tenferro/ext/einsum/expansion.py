@@ -27,8 +27,10 @@ Labelled = tuple[str, Any]
 """Operand: the labels of its axes, and its value."""
 
 
-def expand(inputs: Sequence[str], output: str, path: Sequence[Sequence[int]], values: Any) -> Any:
-    """Evaluate the einsum of `values`.
+def expand(
+    inputs: Sequence[str], output: str, path: Sequence[Sequence[int]], values: Any, precision: str | None
+) -> Any:  # fmt: skip
+    """Evaluate the einsum of `values`, with products of a precision.
 
     Each entry of `path` lists the positions of the operands that a step contracts.
     """
@@ -45,14 +47,14 @@ def expand(inputs: Sequence[str], output: str, path: Sequence[Sequence[int]], va
         product = operands[0]
         for position, operand in enumerate(operands[1:], 2):
             later = set().union(*(labels for labels, _ in operands[position:]))
-            product = _pair(product, operand, needed | later)
+            product = _pair(product, operand, needed | later, precision)
         pending.append(product)
     ((labels, value),) = [_summed(entry, set(output_labels)) for entry in pending]
     value = _ordered(value, [labels.index(label) for label in output_labels])
     return _converted(_embedded(value, output_labels, output), dtype)
 
 
-def _pair(left: Labelled, right: Labelled, needed: set[str]) -> Labelled:
+def _pair(left: Labelled, right: Labelled, needed: set[str], precision: str | None) -> Labelled:
     """Multiply two operands, and sum over labels that no later step needs."""
     left = _summed(left, needed | set(right[0]))
     right = _summed(right, needed | set(left[0]))
@@ -63,7 +65,7 @@ def _pair(left: Labelled, right: Labelled, needed: set[str]) -> Labelled:
         return a, apply_one(Multiply(), lhs, _ordered(rhs, [b.index(x) for x in a]))
     lhs_summed, rhs_summed = (tuple([side.index(x) for x in summed]) for side in (a, b))
     lhs_batch, rhs_batch = (tuple([side.index(x) for x in batch]) for side in (a, b))
-    op = DotGeneral(lhs_summed, rhs_summed, lhs_batch, rhs_batch)
+    op = DotGeneral(lhs_summed, rhs_summed, lhs_batch, rhs_batch, precision)
     free = [label for label in a if label not in b] + [label for label in b if label not in a]
     return "".join(batch + free), apply_one(op, lhs, rhs)
 

@@ -30,6 +30,7 @@ class Einsum(ExtensionOp):
     Attributes:
         optimize: how the order of contractions is planned when the extents are known. It is the name of an optimiser,
             or the path itself: for each step, the positions of the operands to contract. () means from left to right.
+        precision: the precision of the products; see `DotGeneral`.
 
     >>> from tenferro.types import DType
     >>> Einsum(("ij", "jk"), "ik").infer_output_meta([DType.F64] * 2, [(2, 3), (3, 4)])
@@ -39,6 +40,7 @@ class Einsum(ExtensionOp):
     inputs: tuple[str, ...]
     output: str
     optimize: Any = "auto"
+    precision: str | None = None
 
     def __post_init__(self) -> None:
         labels: tuple[Any, ...] = (*as_tuple("Einsum", "inputs", self.inputs), self.output)
@@ -88,7 +90,8 @@ class Einsum(ExtensionOp):
         self, builder: Any, inputs: Any, input_dtypes: Any, input_shapes: Any
     ) -> Any:
         path = plan(self.inputs, self.output, input_shapes, self.optimize)
-        return expand(self.inputs, self.output, path, [builder.value(x) for x in inputs])
+        values = [builder.value(x) for x in inputs]
+        return expand(self.inputs, self.output, path, values, self.precision)
 
     def __str__(self) -> str:
         return f"{','.join(self.inputs)}->{self.output}"

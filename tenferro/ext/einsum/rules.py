@@ -49,7 +49,7 @@ class EinsumRule(ExtensionAdRule):
         # optimiser may take too long for it, "auto" plans the path instead.
         is_planned = isinstance(op.optimize, str) and not unbounded(op.optimize, labels, own)
         planned = op.optimize if is_planned else "auto"
-        pulled = Einsum(labels, own, planned)
+        pulled = Einsum(labels, own, planned, op.precision)
         x_bar = builder.apply(pulled, y_bar, *[conj(inputs[i]) for i in terms], *ones)
         return tuple([x_bar if i == active else None for i in range(len(inputs))])
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tenferro.errors import InvalidConfigError
 
-__all__ = ["Precision"]
+__all__ = ["Precision", "precision_name"]
 
 
 class Precision(enum.Enum):
@@ -26,8 +26,19 @@ def precision_name(name: str, precision: Any) -> str | None:
     """
     words = precision if isinstance(precision, tuple | list) else (precision,)
     names = {word.value if isinstance(word, Precision) else word for word in words}
+    names = {ALIASES.get(word, word) for word in names}
     if len(names) != 1 or not names <= {None, *[member.value for member in Precision]}:
         raise InvalidConfigError(
-            f'lax.{name}: precision must be None, "default", "high" or "highest", for both operands, got {precision!r}'
+            f'{name}: precision must be None, "default", "high" or "highest", for both operands, got {precision!r}'
         )
     return names.pop()
+
+
+ALIASES = {
+    "fastest": "default",
+    "bfloat16": "default",
+    "bfloat16_3x": "high",
+    "tensorfloat32": "high",
+    "float32": "highest",
+}
+"""JAX's other names of precisions."""
