@@ -105,24 +105,25 @@ def cond(op: ops.Cond, w: Writer, index: Expression, *operands: Expression) -> A
         (part,) = op.branches
         code = call(w.definition(part, operands), *operands)
         return code if len(part.output_specs) == 1 else code.text
-    inner = _invariant(w, operands)
-    names, _ = _names(w, op.branches[0].output_specs, "chosen")
+    inner, is_read = _invariant(w, operands), w.is_read
     is_bool = index.spec.dtype.is_bool
     if not is_bool:
         w.named(index)
     order = list(op.branches)[::-1] if is_bool else list(op.branches)
     tests = [str(index) if is_bool else f"{index} == {number}" for number in range(len(order))]
     groups = [[*each] for _, each in groupby(range(len(order)), key=order.__getitem__)]
+    if len(groups) == 1:
+        return [result.code for result in w.program(order[0].program, inner)]
+    names = [w.fresh("chosen") if each else "_" for each in is_read]
     for numbers in groups:
         branch = order[numbers[0]]
         several = " | ".join([f"({tests[number]})" for number in numbers])
         test = several if len(numbers) > 1 else tests[numbers[0]]
-        if len(groups) == 1:
-            _assigned(w, names, w.program(branch.program, inner))
-            break
         head = "else:" if numbers is groups[-1] else f"if {test}:"
         with w.block(f"el{head}" if numbers[0] and head != "else:" else head):
-            _assigned(w, names, w.program(branch.program, inner))
+            results = w.program(branch.program, inner)
+            read = [k for k, each in enumerate(is_read) if each]
+            _assigned(w, [names[k] for k in read], [results[k] for k in read])
     return [Code(name) for name in names]
 
 
