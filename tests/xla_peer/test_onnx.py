@@ -904,6 +904,27 @@ def test_arrays_without_elements_are_constants() -> None:
 
 
 @needs_onnx
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32"])
+def test_unsigned_integers_are_combined_as_signed_ones(dtype: str) -> None:
+    """Onnxruntime has no kernels that combine unsigned integers."""
+    x = (np.arange(6).reshape(2, 3) * 37 + 5).astype(dtype)
+    x[1] = np.iinfo(dtype).max - np.arange(3).astype(dtype)
+
+    def function(x: Any) -> Any:
+        sums = tnf.sum(x, axis=0, dtype=dtype), tnf.cumsum(x, axis=0, dtype=dtype)
+        return [*sums, tnf.max(x, axis=0), tnf.min(x, axis=1)]
+
+    model = to_onnx(tnf.compile(function, x))
+    expected = x.sum(0, dtype), x.cumsum(0, dtype), x.max(0), x.min(1)
+    kinds = [node.op_type for node in model.graph.node]
+    assert kinds.count("Cast") >= 4
+    for engine in ("reference", "onnxruntime")[: 1 + HAS_RUNTIME]:
+        for y, z in zip(run(model, [x], engine), expected, strict=True):
+            assert y.dtype == z.dtype
+            np.testing.assert_array_equal(y, z)
+
+
+@needs_onnx
 def test_an_empty_file_is_no_model(tmp_path: Path) -> None:
     (tmp_path / "f.onnx").write_bytes(b"")
     with pytest.raises(InvalidConfigError, match="no graph"):
