@@ -20,6 +20,7 @@ from tenferro.dims import SymDim, is_exact
 from tenferro.dims.polynomial import Operation, Polynomial
 from tenferro.errors import NonStaticShapeError, UnsupportedError
 from tenferro.ops import StdTensorOp
+from tenferro.ops.control import Cond
 from tenferro.ops.elements import digest_of
 from tenferro.types import DType, TensorSpec
 
@@ -246,7 +247,7 @@ class Writer:
         values: list[Any] = [None] * program.n_slots
         for slot, operand in zip(program.input_slots, operands, strict=True):
             values[slot] = operand
-        uses = Counter(slot for i in program.instructions for slot in i.inputs)
+        uses = Counter(slot for i in program.instructions for slot in slots_read(i))
         uses.update(program.output_slots)
         consumers = {
             slot: instruction
@@ -433,6 +434,19 @@ def regular(array: Any, kind: str) -> str:
                 dtype = None if array.dtype == np.float64 else kind
                 return call(f"np.{name}", *shape, dtype=dtype).text
     return ""
+
+
+def slots_read(instruction: Any) -> list[int]:
+    """Return the inputs of an instruction, without those of a conditional that do not affect its results."""
+    op, inputs = instruction.op, instruction.inputs
+    if not isinstance(op, Cond):
+        return [*inputs]
+    read = [inputs[0]] if any(branch != op.branches[0] for branch in op.branches) else []
+    for branch in op.branches:
+        code = branch.program
+        used = {slot for i in code.instructions for slot in slots_read(i)} | {*code.output_slots}
+        read += [x for x, slot in zip(inputs[1:], code.input_slots, strict=True) if slot in used]
+    return read
 
 
 def parameter(text: str) -> str:
