@@ -93,7 +93,7 @@ class NumpySource:
         text: the text of the Python file.
         constants: the arrays that the Python file reads from an `.npz` file of the same name, by name; empty if it
             reads no file.
-        statements: the number of lines of the function's body.
+        statements: the number of lines of the function's body, and of the functions that are sub-programs.
         weights: the name of a safetensors file that contains the arrays instead of an `.npz` file, or "".
     """
 
@@ -161,6 +161,7 @@ def to_numpy(
         read = writer.function("mapped_arrays")
         constants = f"\n\nCONSTANTS = {read}(Path(__file__).with_name({quoted(weights)}))\n"
     functions = "".join(f"\n\n{text}\n" for text in text_of(writer.functions))
+    functions += "\n".join(["", "", *writer.definitions])
     before = functions + constants if weights else constants + functions
     takes, gives = (
         ", ".join(f"{name}: {spec}" for name, spec in zip(names, specs, strict=True))
@@ -185,7 +186,8 @@ def to_numpy(
         check=CHECK.format(cases=cases, count=count, function=name) if cases else "",
     )
     text = re.sub(r"\n{4,}", "\n\n\n", text)
-    return NumpySource(name, text, writer.constants, len(body), weights)
+    statements = len(body) + sum(map(bool, writer.definitions))
+    return NumpySource(name, text, writer.constants, statements, weights)
 
 
 def _arguments(program: GraphProgram) -> str:

@@ -12,11 +12,9 @@ from lowering.to_numpy import NumpySource, Recorded, to_numpy
 from tenferro.api import tree_files
 from tenferro.errors import InvalidConfigError
 from tenferro.files import replacing, target_of
-from tenferro.passes import clean_up
 from tenferro.program import GraphProgram
-from tenferro.program.rewrite import Producers, Values, emit_again
-from tenferro.program.subprogram import Subprogram
 from xla_peer.manifest import weights_name
+from xla_peer.numpy_simplification import simplified
 from xla_peer.vectors import vectors_of
 
 __all__ = ["export_numpy", "require_suffix", "save_numpy"]
@@ -49,23 +47,10 @@ def export_numpy(
     """
     require_suffix(path, SUFFIX, "NumPy source")
     recorded = [_recorded(vector) for vector in vectors_of(program, cases)]
-    source = to_numpy(_simplified(program), recorded, weights_name(weights))
+    source = to_numpy(simplified(program), recorded, weights_name(weights))
     if path is not None:
         save_numpy(source, path)
     return source
-
-
-def _simplified(program: GraphProgram) -> GraphProgram:
-    """Return the program with fewer ops and equal results, in the bodies of loops and conditionals, too."""
-    program = clean_up(program)
-
-    def rule(producers: Producers, op: Any, inputs: Values, source: Any) -> Values | None:
-        if not op.parts:
-            return None
-        parts = [Subprogram.of_program(_simplified(part.program)) for part in op.parts]
-        return producers.apply(op.with_parts(*parts), inputs, source)
-
-    return emit_again(program, rule) if any(i.op.parts for i in program.instructions) else program
 
 
 def _recorded(vector: Any) -> Recorded:

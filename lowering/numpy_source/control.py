@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
 from lowering.numpy_source.expression import Code, Expression, Level, Rows, call, tuple_of
 from tenferro.ops import control as ops
+from tenferro.program.subprogram import Subprogram
 from tenferro.types import TensorSpec
 
 if TYPE_CHECKING:
@@ -40,23 +43,87 @@ def _names(w: Writer, specs: Sequence[TensorSpec], hint: str) -> tuple[list[str]
     return names, [Expression(Code(name), spec) for name, spec in zip(names, specs, strict=True)]
 
 
-def cond(op: ops.Cond, w: Writer, index: Expression, *operands: Expression) -> list[Code]:
-    """Write `if` and `else`, with `elif` if there are more than two branches."""
-    inner = _invariant(w, operands)
-    names, _ = _names(w, op.branches[0].output_specs, "chosen")
+def _carries(
+    w: Writer, body: Subprogram, first: int, values: Sequence[Expression], hint: str
+) -> tuple[list[str], list[Expression]]:
+    """Write the statement that assigns the first values of a loop's carries; return their names and expressions.
+
+    A carry has the name to which the user's statements assign its next value. A carry that no iteration changes has the
+    name of its value.
+
+    Args:
+        first: the position of the first carry among the inputs of the body.
+    """
+    program, names = body.program, []
+    sources = {slot: i.source for i in program.instructions if i.inputs for slot in i.outputs}
+    for number, value in enumerate(values):
+        slot = program.output_slots[number]
+        if slot == program.input_slots[first + number]:
+            names.append(w.named(value))
+            continue
+        source = sources.get(slot)
+        is_of_loop = source is None or source == w.source
+        names.append(w.fresh((not is_of_loop and w.statements.target(source)) or hint))
+    _assigned(w, names, values)
+    return names, [
+        Expression(Code(name, free=True), value.spec)
+        for name, value in zip(names, values, strict=True)
+    ]
+
+
+def _assign_carry(
+    w: Writer,
+    first: int,
+    names: Sequence[str],
+    carry: Sequence[Expression],
+    rows: Sequence[Expression],
+) -> None:
+    """Let the last statement of an iteration assign the only carry that changes, if nothing reads its old value later.
+
+    Args:
+        first: the number of lines before the iteration.
+        names, carry: the names of the carries, and their new values.
+        rows: other results of the iteration.
+    """
+    changed = [(name, x) for name, x in zip(names, carry, strict=True) if name != str(x)]
+    line = re.fullmatch(r"(\s*)(\w+)( = .*)", w.lines[-1])
+    if len(changed) != 1 or len(w.lines) == first or line is None:
+        return
+    ((name, value),) = changed
+    indent, old, assigned = line.groups()
+    words = {word for row in rows if str(row) != old for word in re.findall(r"\w+", str(row))}
+    if old != str(value) or indent != w.indent or words & {name, old}:
+        return
+    w.lines[-1] = f"{indent}{name}{assigned}"
+    for x in (value, *rows):
+        x.code = Code(name) if str(x) == old else x.code
+
+
+def cond(op: ops.Cond, w: Writer, index: Expression, *operands: Expression) -> Any:
+    """Write `if` and `else`, with `elif` if there are more than two branches; write one branch as a function."""
+    if len(op.branches) == 1 and not any(i.op.parts for i in op.branches[0].program.instructions):
+        (part,) = op.branches
+        code = call(w.definition(part, operands), *operands)
+        return code if len(part.output_specs) == 1 else code.text
+    inner, is_read = _invariant(w, operands), w.is_read
     is_bool = index.spec.dtype.is_bool
     if not is_bool:
         w.named(index)
     order = list(op.branches)[::-1] if is_bool else list(op.branches)
-    for number, branch in enumerate(order):
-        is_last = number == len(order) - 1
-        head = "else:" if is_last else f"if {index}:" if is_bool else f"if {index} == {number}:"
-        if is_last and number == 0:
+    tests = [str(index) if is_bool else f"{index} == {number}" for number in range(len(order))]
+    groups = [[*each] for _, each in groupby(range(len(order)), key=order.__getitem__)]
+    if len(groups) == 1:
+        return [result.code for result in w.program(order[0].program, inner)]
+    names = [w.fresh("chosen") if each else "_" for each in is_read]
+    for numbers in groups:
+        branch = order[numbers[0]]
+        several = " | ".join([f"({tests[number]})" for number in numbers])
+        test = several if len(numbers) > 1 else tests[numbers[0]]
+        head = "else:" if numbers is groups[-1] else f"if {test}:"
+        with w.block(f"el{head}" if numbers[0] and head != "else:" else head):
             results = w.program(branch.program, inner)
-            _assigned(w, names, results)
-            break
-        with w.block(f"el{head}" if number and not is_last else head):
-            _assigned(w, names, w.program(branch.program, inner))
+            read = [k for k, each in enumerate(is_read) if each]
+            _assigned(w, [names[k] for k in read], [results[k] for k in read])
     return [Code(name) for name in names]
 
 
@@ -70,14 +137,16 @@ def while_(op: ops.While, w: Writer, *operands: Expression) -> list[Code]:
     """Write `while condition:`; a condition that needs statements is computed in the body of `while True:`."""
     n = op.num_consts
     consts = _invariant(w, operands[:n])
-    names, carry = _names(w, op.body.input_specs[n:], "state")
-    _assigned(w, names, operands[n:])
+    names, carry = _carries(w, op.body, n, operands[n:], "state")
     before = len(w.lines)
     (condition,) = w.program(op.cond.program, [*consts, *carry])
     head = w.lines[before:]
     if not head:
         with w.block(f"while {condition}:"):
-            _assigned(w, names, w.program(op.body.program, [*consts, *carry]))
+            before = len(w.lines)
+            results = w.program(op.body.program, [*consts, *carry])
+            _assign_carry(w, before, names, results, ())
+            _assigned(w, names, results)
         return [Code(name) for name in names]
     del w.lines[before:]
     with w.block("while True:"):
@@ -94,23 +163,28 @@ def scan(op: ops.Scan, w: Writer, *operands: Expression) -> list[Code]:
     If there are several lists and at least one iteration, one list of tuples replaces the lists.
     """
     n, first, m = op.num_consts, op.first_xs, op.num_carry
-    consts, xs = _invariant(w, operands[:n]), _invariant(w, operands[first:])
-    names, carry = _names(w, op.body.input_specs[n:first], "carry")
+    length = w.extent(op.length)
+    consts = _invariant(w, operands[:n])
+    counter = next((x for x in operands[first:] if _counts(x, length)), None)
+    xs = [x if x is counter else _invariant(w, [x])[0] for x in operands[first:]]
+    names, carry = _carries(w, op.body, n, operands[n:first], "carry")
     rows = op.body.output_specs[m:]
     is_joint = len(rows) > 1 and isinstance(op.length, int) and op.length > 0
     lists, _ = _names(w, rows[:1] if is_joint else rows, "rows")
-    _assigned(w, names, operands[n:first])
     if lists:
         w.say(f"{', '.join(lists)} = {', '.join(['[]'] * len(lists))}")
-    length = w.extent(op.length)
     index = w.fresh("t") if xs else "_"
     steps = f"reversed(range({length}))" if op.reverse else f"range({length})"
+    if counter is not None:
+        steps = f"{counter}[::-1]" if op.reverse else str(counter)
     with w.block(f"for {index} in {steps}:"):
         slices = [
-            Expression(Code(f"{x}[{index}]", free=True), spec)
+            Expression(Code(index if x is counter else f"{x}[{index}]", free=True), spec)
             for x, spec in zip(xs, op.body.input_specs[first:], strict=True)
         ]
+        before = len(w.lines)
         results = w.program(op.body.program, [*consts, *carry, *slices])
+        _assign_carry(w, before, names, results[:m], results[m:])
         if is_joint:
             w.say(f"{lists[0]}.append({tuple_of(results[m:])})")
         else:
@@ -127,6 +201,11 @@ def scan(op: ops.Scan, w: Writer, *operands: Expression) -> list[Code]:
         *map(Code, names),
         *[_stacked(w, op, f"{each}{order}", row) for each, row in zip(lists, rows, strict=True)],
     ]
+
+
+def _counts(x: Expression, length: str) -> bool:
+    """Return whether the slices of x are the numbers of the iterations of a loop."""
+    return re.fullmatch(rf"np\.arange\({re.escape(length)}(, dtype=np\.\w+)?\)", str(x)) is not None
 
 
 def _stacked(w: Writer, op: ops.Scan, rows: str, row: TensorSpec) -> Code:

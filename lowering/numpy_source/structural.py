@@ -12,6 +12,7 @@ from lowering.numpy_source.expression import Code, Expression, Level, Rows, call
 from tenferro.dims import is_exact
 from tenferro.ops import structural as ops
 from tenferro.ops.contraction import DotGeneral
+from tenferro.ops.indexing import DynamicSlice
 from tenferro.types import TensorSpec
 
 if TYPE_CHECKING:
@@ -78,12 +79,31 @@ def reshaped(w: Writer, x: Expression, shape: Sequence[Any]) -> Code:
         dropped = _dropped(old, shape)
         if dropped and all(isinstance(x.op.starts[axis], int) for axis in dropped):
             return _index(w, x.op, x.operands[0], dropped)
+    if isinstance(x.op, DynamicSlice) and all(map(is_exact, old)):
+        code = _taken(w, x, _dropped(old, shape))
+        if code is not None:
+            return code
     added = _dropped(list(shape), old)
     if added and old:
         return _with_axes(x.code, shape, [axis for axis in range(len(shape)) if axis not in added])
     if len(shape) == 1:
         return Code(f"{x.at(Level.ATOM)}.reshape(-1)")
     return Code(f"{x.at(Level.ATOM)}.reshape({', '.join(map(w.extent, shape)) or '()'})")
+
+
+def _taken(w: Writer, x: Expression, dropped: Sequence[int]) -> Code | None:
+    """Return the code of a slice at computed positions without the axes `dropped`, as calls of `take`.
+
+    Return None unless the slice is whole along all other axes.
+    """
+    base, *starts = x.operands
+    others = [axis for axis in range(x.spec.rank) if axis not in dropped]
+    if not dropped or any(x.spec.shape[axis] != base.spec.shape[axis] for axis in others):
+        return None
+    code = base.code
+    for axis in sorted(dropped, reverse=True):
+        code = call(w.function("take"), code.text, starts[axis], axis=axis or None)
+    return code
 
 
 def _with_axes(x: Code, shape: Sequence[Any], axes: Sequence[int]) -> Code:
@@ -263,11 +283,33 @@ def _element(w: Writer, x: Expression, axis: int) -> Code | None:
     return None
 
 
+def _shift(axis: int, operands: Sequence[Expression]) -> int:
+    """Return the shift of elements if the operands are the two parts of an array in exchanged order, else 0."""
+    if len(operands) != 2 or operands[0].operands[:1] != operands[1].operands[:1]:
+        return 0
+    (first, second), spec = [x.op for x in operands], operands[0].spec
+    if not isinstance(first, ops.Slice) or not isinstance(second, ops.Slice):
+        return 0
+    shape, cut = [*operands[0].operands[0].spec.shape], first.starts[axis]
+    if not spec.is_static or not operands[1].spec.is_static:
+        return 0
+    whole = [0] * spec.rank, shape, (1,) * spec.rank
+    for op, start, limit in ((first, cut, shape[axis]), (second, 0, cut)):
+        starts, limits = [*whole[0]], [*shape]
+        starts[axis], limits[axis] = start, limit
+        if ([*op.starts], [*op.limits], op.strides) != (starts, limits, whole[2]):
+            return 0
+    return -cut if 2 * cut <= shape[axis] else shape[axis] - cut
+
+
 def concatenate(op: ops.Concatenate, w: Writer, *operands: Expression) -> Code:
     """Write `np.concatenate`, or `np.stack` for operands whose extent along the axis is 1."""
     axis = None if op.axis == 0 else op.axis
     elements = [_element(w, x, op.axis) for x in operands]
     texts = [element.text for element in elements if element is not None]
+    shift = _shift(op.axis, operands)
+    if shift:
+        return call("np.roll", operands[0].operands[0], shift, axis=op.axis)
     if len(texts) == len(operands) and any(adds_axis(x, op.axis) for x in operands):
         return call("np.stack", f"[{', '.join(texts)}]", axis=axis)
     return call("np.concatenate", f"[{', '.join(map(str, operands))}]", axis=axis)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import builtins
 import keyword
-import linecache
 import re
 from collections import Counter
 from collections.abc import Generator, Sequence
@@ -17,16 +15,18 @@ import numpy as np
 
 from lowering.literal import is_splat
 from lowering.numpy_source.expression import Code, Expression, Level, call, tuple_of
+from lowering.numpy_source.statements import StatementFinder
 from tenferro.dims import SymDim, is_exact
 from tenferro.dims.polynomial import Operation, Polynomial
 from tenferro.errors import NonStaticShapeError, UnsupportedError
 from tenferro.ops import StdTensorOp
+from tenferro.ops.control import Cond
 from tenferro.ops.elements import digest_of
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["Writer"]
 
-MAX_EXPRESSION = 84
+MAX_EXPRESSION = 100
 """Maximum length in characters of an expression, with its indentation, that contains other expressions."""
 MIN_NAMED = 10
 """Minimum length in characters of an expression that is assigned to a name to shorten another expression."""
@@ -53,6 +53,8 @@ class Writer:
         functions: names of the functions in `functions.py` that the statements call.
         constants: arrays that are stored in the file of constants, by name.
         extents: for each symbolic extent, the Python variable that contains its value.
+        source: the line of the user's code for which statements are written.
+        definitions: the lines of functions that the statements call, which are sub-programs.
     """
 
     def __init__(self, table: Any, reserved: Sequence[str] = ()) -> None:
@@ -61,6 +63,8 @@ class Writer:
         self.functions: set[str] = set()
         self.constants: dict[str, Any] = {}
         self.extents: dict[str, str] = {}
+        self.definitions: list[str] = []
+        self._definition_names: dict[Any, str] = {}
         self.max_listed = MAX_LISTED
         self._names = {
             *keyword.kwlist,
@@ -71,12 +75,13 @@ class Writer:
             "Path",
             "CONSTANTS",
         }
+        self._global_names = {*self._names}
         self._digests: dict[Any, str] = {}
         self._counts: Counter[str] = Counter()
         self._depth = 1
-        self._source: Any = None
+        self.source: Any = None
         self._told: Any = None
-        self._statements = StatementFinder()
+        self.statements = StatementFinder()
 
     # ---- names -----------------------------------------------------------------------------------
 
@@ -101,6 +106,42 @@ class Writer:
         self.functions.add(name)
         return name
 
+    def definition(self, part: Any, operands: Sequence[Expression]) -> str:
+        """Write the definition of a function that computes a sub-program, unless it exists; return its name.
+
+        Parameters have the names of the operands of the first call, if these are names.
+        """
+        name = self._definition_names.get(part)
+        if name is not None:
+            return name
+        source = part.program.instructions[-1].source
+        hint = "branch" if source is None else self.statements.function(source) or "branch"
+        if source is not None and source.derivative_of:
+            hint += "_derivative"
+        name = self._definition_names[part] = self.fresh(hint)
+        self._global_names.add(name)
+        state = self.lines, self._names, self._counts, self._depth
+        self.lines, self._names, self._counts, self._depth = [], {*self._global_names}, Counter(), 1
+        parameters = [self.fresh(parameter(str(operand))) for operand in operands]
+        inputs = [
+            Expression(Code(each, free=True), operand.spec)
+            for each, operand in zip(parameters, operands, strict=True)
+        ]
+        results = self.program(part.program, inputs)
+        text = ", ".join(map(str, results)) if len(results) > 1 else str(results[0])
+        types = ", ".join([str(spec) for spec in part.program.output_specs])
+        self.say(f"return {text}", results[0].source)
+        self.definitions += [
+            f"def {name}({', '.join(parameters)}):",
+            f'    """Return {types} from {", ".join([str(x.spec) for x in operands])}."""',
+            *self.lines,
+            "",
+            "",
+        ]
+        self.lines, self._names, self._counts, self._depth = state
+        self._told = None
+        return name
+
     def named(self, value: Expression) -> str:
         """Return a text of the value that may be repeated, such as its name; assign it to a name if necessary."""
         if not value.is_name:
@@ -108,6 +149,9 @@ class Writer:
         return value.code.text
 
     def _hint(self, value: Expression) -> str:
+        function = value.code.text.partition("(")[0]
+        if function in self._definition_names.values():
+            return f"{function}_value"
         return value.name_hint or snake_case("y" if value.op is None else value.op.name)
 
     def fit(self, values: Sequence[Expression], length: int) -> bool:
@@ -164,12 +208,17 @@ class Writer:
 
     # ---- statements ------------------------------------------------------------------------------
 
+    @property
+    def indent(self) -> str:
+        """The indentation of the next statement."""
+        return INDENT * self._depth
+
     def say(self, text: str, source: Any = None) -> None:
         """Write a statement, with a comment that shows the user's line, unless the last comment showed it already."""
-        line = INDENT * self._depth + text
+        line = self.indent + text
         comment = ""
         if source is not None and source != self._told:
-            comment = self._statements.comment(source)
+            comment = self.statements.comment(source)
             self._told = source
         room = MAX_LINE - len(line) - 4
         if comment and room >= min(len(comment), 16):
@@ -179,7 +228,7 @@ class Writer:
     @contextmanager
     def block(self, head: str) -> Generator[None, None, None]:
         """Write a head such as `for t in range(n):`; indent the statements that are written within the context."""
-        self.say(head, self._source)
+        self.say(head, self.source)
         self._depth += 1
         before = len(self.lines)
         yield
@@ -198,7 +247,7 @@ class Writer:
         values: list[Any] = [None] * program.n_slots
         for slot, operand in zip(program.input_slots, operands, strict=True):
             values[slot] = operand
-        uses = Counter(slot for i in program.instructions for slot in i.inputs)
+        uses = Counter(slot for i in program.instructions for slot in slots_read(i))
         uses.update(program.output_slots)
         consumers = {
             slot: instruction
@@ -219,9 +268,9 @@ class Writer:
             following.append(later)
             later = instruction.source if instruction.inputs else later
         following.reverse()  # for each instruction, the source of the next one that is not a constant
-        before, finds = self._source, self._statements.target
+        before, finds = self.source, self.statements.target
         for position, (op, inputs, outputs, _, source) in enumerate(program.instructions):
-            self._source = source
+            self.source = source
             arguments = [values[slot] for slot in inputs]
             results = self.results(
                 op,
@@ -242,11 +291,11 @@ class Writer:
                 is_near = (
                     consumer is None
                     or consumer.source in (source, None)
-                    or self._statements.is_anonymous(source)
+                    or self.statements.is_anonymous(source)
                 )
                 if uses[slot] > 1 or not is_near:
                     self._shorten(result)
-        self._source = before
+        self.source = before
         return [values[slot] for slot in program.output_slots]
 
     def results(
@@ -271,7 +320,7 @@ class Writer:
         if isinstance(codes, str):
             names = [self.fresh(snake_case(op.name)) if each else "_" for each in is_read]
             left = f"{names[0]}," if len(names) == 1 else ", ".join(names)
-            self.say(f"{left} = {codes}", self._source)
+            self.say(f"{left} = {codes}", self.source)
             codes = [Code(name) for name in names]
         elif isinstance(codes, Code):
             codes = [codes]
@@ -370,13 +419,13 @@ def regular(array: Any, kind: str) -> str:
     >>> regular(np.arange(3, 7), "np.int64"), regular(np.eye(4), "np.float64"), regular(np.array([1, 2, 4]), "np.int64")
     ('np.arange(3, 7)', 'np.eye(4)', '')
     """
-    if array.dtype.kind == "i" and array.ndim == 1 and array.size > 2:
+    if array.dtype.kind in "iu" and array.ndim == 1 and array.size > 2:
         first = int(array[0])
         is_within = first + array.size <= np.iinfo(array.dtype).max
         if is_within and np.array_equal(array, np.arange(first, first + array.size)):
             bounds = ([first] if first else []) + [first + array.size]
             return call("np.arange", *bounds, dtype=None if array.dtype == np.int64 else kind).text
-    if array.ndim == 2 and min(array.shape) > 1 and array.dtype.kind in "bif":
+    if array.ndim == 2 and min(array.shape) > 1 and array.dtype.kind != "V":
         n, m = array.shape
         shape = [n] if n == m else [n, m]
         for name in ("eye", "tri"):
@@ -385,6 +434,29 @@ def regular(array: Any, kind: str) -> str:
                 dtype = None if array.dtype == np.float64 else kind
                 return call(f"np.{name}", *shape, dtype=dtype).text
     return ""
+
+
+def slots_read(instruction: Any) -> list[int]:
+    """Return the inputs of an instruction, without those of a conditional that do not affect its results."""
+    op, inputs = instruction.op, instruction.inputs
+    if not isinstance(op, Cond):
+        return [*inputs]
+    read = [inputs[0]] if any(branch != op.branches[0] for branch in op.branches) else []
+    for branch in op.branches:
+        code = branch.program
+        used = {slot for i in code.instructions for slot in slots_read(i)} | {*code.output_slots}
+        read += [x for x, slot in zip(inputs[1:], code.input_slots, strict=True) if slot in used]
+    return read
+
+
+def parameter(text: str) -> str:
+    """Return a parameter's name for an operand of this text.
+
+    >>> parameter('rates["a"]'), parameter("k_2"), parameter("x[0]")
+    ('a', 'k', 'x')
+    """
+    match = re.search(r'\["([A-Za-z_]\w*)"\]$', text) or re.match(r"([A-Za-z_]\w*)$", text)
+    return re.sub(r"_\d+$", "", match[1]) if match else "x"
 
 
 def _length(codes: Any) -> int:
@@ -459,61 +531,3 @@ def snake_case(name: str) -> str:
     if "." in name:
         name = name.split(".")[-2]
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
-
-
-class StatementFinder:
-    """Reader of the user's source, for the names that its statements assign and for the text of its lines."""
-
-    def __init__(self) -> None:
-        self._files: dict[str, dict[int, str]] = {}
-
-    def target(self, source: Any) -> str:
-        """Return the name to which the user's statement assigns; "" if there is no name, or several."""
-        if source is None or source.derivative_of:
-            return ""
-        if source.file.endswith(".py") or source.file.startswith("<"):
-            return self._targets(source.file).get(source.line, "")
-        line = linecache.getline(source.file, source.line)
-        match = re.match(r"\s*%([\w$.-]+)\s*=", line)
-        return match[1] if match and not match[1].isdigit() else ""
-
-    def is_anonymous(self, source: Any) -> bool:
-        """Return whether no statement of the user assigns the value to a name.
-
-        Values of derivatives and of imported modules are examples.
-        """
-        if source is None or source.file.endswith(".py"):
-            return source is not None and bool(source.derivative_of)
-        if source.file.startswith("<"):
-            return not linecache.getline(source.file, source.line)
-        return not self.target(source)
-
-    def _targets(self, file: str) -> dict[int, str]:
-        targets = self._files.get(file)
-        if targets is not None:
-            return targets
-        targets = self._files[file] = {}
-        try:
-            tree = ast.parse("".join(linecache.getlines(file)))
-        except (SyntaxError, ValueError):
-            return targets
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
-                names = node.targets if isinstance(node, ast.Assign) else [node.target]
-                if any(isinstance(part, ast.Lambda) for part in ast.walk(node)):
-                    continue  # the lambda's lines compute values that the statement does not assign
-                if len(names) == 1 and isinstance(names[0], ast.Name):
-                    lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
-                    targets.update(dict.fromkeys(lines, names[0].id))
-        return targets
-
-    def comment(self, source: Any) -> str:
-        """Return a comment for a value: the number and text of the user's line, or "" if the file cannot be read.
-
-        For a value of a derivative, the comment also names the differentiated function.
-        """
-        text = linecache.getline(source.file, source.line).strip()
-        place = f"line {source.line}" if text else ""
-        if source.derivative_of:
-            return f"derivative of {source.derivative_of}" + (f", {place}" if text else "")
-        return f"{place}: {text}" if text else ""

@@ -82,7 +82,10 @@ def _if(pred: Any, on_true: Callable[[], Any], on_false: Callable[[], Any]) -> A
 
 
 def _assigned(statements: Sequence[ast.stmt]) -> set[str]:
-    names = [node for each in statements for node in ast.walk(each) if isinstance(node, ast.Name)]
+    nodes = [node for each in statements for node in ast.walk(each)]
+    inner = [node.target for node in nodes if isinstance(node, ast.comprehension)]
+    local = {id(node) for target in inner for node in ast.walk(target)}
+    names = [node for node in nodes if isinstance(node, ast.Name) and id(node) not in local]
     return {node.id for node in names if isinstance(node.ctx, ast.Store)} - {"_"}
 
 

@@ -404,6 +404,17 @@ def pad(producers: Producers, op: Pad, inputs: Values, source: SourceLine | None
     return None if any(n != 0 for n in (*op.low, *op.high, *op.interior)) else inputs[:1]
 
 
+def concatenate(
+    producers: Producers, op: Concatenate, inputs: Values, source: SourceLine | None
+) -> Values | None:
+    """Remove operands without elements."""
+    is_empty = [producers.types[x].shape[op.axis] == 0 for x in inputs]
+    kept = tuple([x for x, empty in zip(inputs, is_empty, strict=True) if not empty])
+    if not kept or len(kept) == len(inputs):
+        return None
+    return kept if len(kept) == 1 else producers.apply(op, kept, source)
+
+
 def compare_indices(
     producers: Producers, op: el.Compare, inputs: Values, source: SourceLine | None
 ) -> Values | None:
@@ -445,7 +456,7 @@ QUOTIENT = fold_splats(lambda op, x, y: np.divide(x, y))
 RULES: Mapping[type[StdTensorOp], Rule] = {
     Transpose: transpose,
     Reshape: first_of(fold_small(lambda op, x: x.reshape(op.shape, order="F")), reshape),
-    Concatenate: fold_small(lambda op, *xs: np.concatenate(xs, op.axis)),
+    Concatenate: first_of(fold_small(lambda op, *xs: np.concatenate(xs, op.axis)), concatenate),
     BroadcastInDim: broadcast,
     Slice: slice_,
     Reverse: reverse,

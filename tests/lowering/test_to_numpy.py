@@ -467,13 +467,27 @@ def nested(x: Any, n: Any) -> Any:
     return tnf.sum(y * y) + z + tnf.sum(bs)
 
 
+def with_two_stacks(x: Any, n: Any) -> Any:
+    """Run a loop that stacks several results in each of two conditionals."""
+
+    def stacked(c: Any) -> Any:
+        c, (rows, sums) = tnf.scan(lambda c, r: (c * 0.5 + r, (c * r, c + r)), c, x)
+        return c + tnf.sum(rows * sums)
+
+    for limit in (0, 3):
+        x = tnf.cond(n > limit, lambda x: stacked(x[0]) * x, lambda x: x - 1.0, x)
+        n = tnf.while_loop(lambda n: n > 5, lambda n: n - 2, n)
+    return tnf.sum(x)
+
+
 @pytest.mark.parametrize(
     ("function", "specs"),
     [
+        (with_two_stacks, (TensorSpec((3,), F64), TensorSpec((), "int64"))),
         (lambda *xs: sum(map(tnf.sum, recurrent(*xs))), PROGRAMS["recurrent"][1]),
         (nested, (TensorSpec((3,), F64), TensorSpec((), "int64"))),
     ],
-    ids=["recurrent", "nested"],
+    ids=["two stacks", "recurrent", "nested"],
 )
 def test_loops_and_conditions_on_data_are_traced_again(
     function: Any, specs: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

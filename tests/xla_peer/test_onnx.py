@@ -807,6 +807,123 @@ def test_models_with_symbolic_extents_are_imported(name: str, tmp_path: Path) ->
         np.testing.assert_allclose(program.run(x)[0], expected(x), rtol=1e-13, atol=1e-15)
 
 
+ROWS, COUNTS = TensorSpec(("n", 3), F64), TensorSpec(("m",), "int64")
+X = np.arange(15.0).reshape(5, 3) ** 2 + 1.0
+PLACES = np.array([0, -1, 4, 0])
+
+INDEXED: dict[str, tuple[Any, tuple[Any, ...], tuple[Any, ...], Any]] = {
+    "rows": (lambda x, i: x[i], (ROWS, COUNTS), (X, PLACES), X[PLACES]),
+    "rows of a table": (
+        lambda x, i: x[i],
+        (TensorSpec((5, 3), F64), COUNTS),
+        (X, PLACES),
+        X[PLACES],
+    ),
+    "columns": (lambda x: x[:, np.array([2, 0])], (ROWS,), (X,), X[:, [2, 0]]),
+    "clipped": (
+        lambda x, i: tnf.take(x, i, axis=0, mode="clip"),
+        (ROWS, TensorSpec((2,), "uint64")),
+        (X, np.array([1, 2**64 - 1], np.uint64)),
+        X[[1, 4]],
+    ),
+    "pairs": (
+        lambda x, i: x[i, i],
+        (TensorSpec((5, 3), F64), COUNTS),
+        (X, np.array([0, 2, -1, -2])),
+        X[[0, 2, 4, 3], [0, 2, 2, 1]],
+    ),
+    "elements along an axis": (
+        lambda x, i: tnf.take_along_axis(x, i, 1),
+        (ROWS, TensorSpec(("n", 1), "int64")),
+        (X, np.array([[0], [1], [2], [0], [-1]])),
+        X[range(5), [0, 1, 2, 0, 2]][:, None],
+    ),
+    "sums of rows": (
+        lambda x, i, v: x.at[i].add(v),
+        (ROWS, COUNTS, TensorSpec(("m", 3), F64)),
+        (X, np.array([1, 1, 7, -1]), np.ones((4, 3))),
+        X + np.array([0, 2, 0, 0, 1])[:, None],
+    ),
+    "gradient of rows": (
+        tnf.grad(lambda x, i: tnf.sum(x[i] ** 2), 0),
+        (ROWS, COUNTS),
+        (X, PLACES),
+        2 * X * np.array([2, 0, 0, 0, 2])[:, None],
+    ),
+    "gradient of columns": (
+        tnf.grad(lambda x: tnf.sum(x[:, np.array([2, 0])] ** 2)),
+        (ROWS,),
+        (X,),
+        2 * X * [1, 0, 1],
+    ),
+    "gradient of elements": (
+        tnf.grad(lambda x, i: tnf.sum(tnf.take_along_axis(x, i[:, None], 1)), 0),
+        (ROWS, TensorSpec(("n",), "int64")),
+        (X, np.array([0, 1, 2, 0, 1])),
+        np.eye(3)[[0, 1, 2, 0, 1]],
+    ),
+    "a slice": (
+        lambda x, i: tnf.lax.dynamic_slice(x, (i, 0), (2, 3)),
+        (ROWS, TensorSpec((), "int64")),
+        (X, np.int64(9)),
+        X[3:],
+    ),
+}
+
+
+@needs_onnx
+@pytest.mark.parametrize("engine", ["reference", "onnxruntime"])
+@pytest.mark.parametrize("name", INDEXED)
+def test_gathers_and_scatters_have_symbolic_extents(name: str, engine: str) -> None:
+    if engine == "onnxruntime" and not HAS_RUNTIME:
+        pytest.skip("the package onnxruntime is not installed")
+    function, specs, arrays, expected = INDEXED[name]
+    (y,) = run(to_onnx(tnf.compile(function, *specs)), arrays, engine)
+    np.testing.assert_array_equal(y, expected)
+
+
+@needs_onnx
+def test_indices_that_are_not_written_with_symbolic_extents_are_refused() -> None:
+    def function(x: Any, u: Any, i: Any) -> Any:
+        return tnf.lax.dynamic_update_slice(x, u, (i, 0))
+
+    specs = ROWS, TensorSpec((2, 3), F64), TensorSpec((), "int64")
+    with pytest.raises(UnsupportedError, match="DynamicUpdateSlice only of extents that are"):
+        to_onnx(tnf.compile(function, *specs))
+
+
+@needs_onnx
+def test_arrays_without_elements_are_constants() -> None:
+    """Onnxruntime infers another shape for an Expand to no elements."""
+    program = tnf.compile(lambda x: tnf.concatenate([x, tnf.zeros(0), x * 0.0 + tnf.ones(3)]), X[0])
+    model = to_onnx(program)
+    assert [len(n.input) for n in model.graph.node if n.op_type == "Concat"] == [2]
+    read = {name for node in model.graph.node for name in node.input}
+    assert {constant.name for constant in model.graph.initializer} <= read
+    np.testing.assert_array_equal(run(model, [X[0]])[0], [*X[0], 1.0, 1.0, 1.0])
+
+
+@needs_onnx
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32"])
+def test_unsigned_integers_are_combined_as_signed_ones(dtype: str) -> None:
+    """Onnxruntime has no kernels that combine unsigned integers."""
+    x = (np.arange(6).reshape(2, 3) * 37 + 5).astype(dtype)
+    x[1] = np.iinfo(dtype).max - np.arange(3).astype(dtype)
+
+    def function(x: Any) -> Any:
+        sums = tnf.sum(x, axis=0, dtype=dtype), tnf.cumsum(x, axis=0, dtype=dtype)
+        return [*sums, tnf.max(x, axis=0), tnf.min(x, axis=1)]
+
+    model = to_onnx(tnf.compile(function, x))
+    expected = x.sum(0, dtype), x.cumsum(0, dtype), x.max(0), x.min(1)
+    kinds = [node.op_type for node in model.graph.node]
+    assert kinds.count("Cast") >= 4
+    for engine in ("reference", "onnxruntime")[: 1 + HAS_RUNTIME]:
+        for y, z in zip(run(model, [x], engine), expected, strict=True):
+            assert y.dtype == z.dtype
+            np.testing.assert_array_equal(y, z)
+
+
 @needs_onnx
 def test_an_empty_file_is_no_model(tmp_path: Path) -> None:
     (tmp_path / "f.onnx").write_bytes(b"")

@@ -99,6 +99,8 @@ def _model(program: GraphProgram, opset: int | None = None) -> tuple[Any, dict[s
     graph = onnx.helper.make_graph(
         writer.nodes, program.name, list(map(typed, inputs)), list(map(typed, outputs))
     )
+    read = _names_read(graph)
+    constants = {name: array for name, array in writer.constants.items() if name in read}
     operators = [onnx.helper.make_opsetid("", opset)]
     model = onnx.helper.make_model(
         graph,
@@ -109,7 +111,7 @@ def _model(program: GraphProgram, opset: int | None = None) -> tuple[Any, dict[s
     )
     checked = onnx.ModelProto()
     checked.CopyFrom(model)
-    for name, array in writer.constants.items():
+    for name, array in constants.items():
         if array.nbytes < LARGE:
             checked.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
         else:  # declare a large array as an input, because the checker copies the model
@@ -121,7 +123,16 @@ def _model(program: GraphProgram, opset: int | None = None) -> tuple[Any, dict[s
         raise UnsupportedError(
             f"to_onnx: opset {opset} does not take the model: {error}"
         ) from error
-    return model, writer.constants
+    return model, constants
+
+
+def _names_read(graph: Any) -> set[str]:
+    """Return the names that the nodes of a graph read, including nodes of bodies and branches."""
+    names = {name for node in graph.node for name in node.input}
+    for node in graph.node:
+        for attribute in node.attribute:
+            names |= _names_read(attribute.g) | {y.name for y in attribute.g.output}
+    return names
 
 
 def export_onnx(program: GraphProgram, path: Any = None, weights: str = "") -> Any:

@@ -37,18 +37,20 @@ def reflected(x: Any, low: float, high: float) -> Any:
     return low + np.where(distance > width, 2 * width - distance, distance)
 
 
-def _elements(x: Any, taps: Sequence[Any]) -> Any:
+def _elements(x: Any, taps: Sequence[Any], rows: Any = None) -> Any:
     """Return the elements of x at integer positions.
 
     Args:
         x: an array of shape [batch, spatial axes .., features].
-        taps: for each spatial axis, the positions along it: an array of shape [batch, points].
+        taps: for each spatial axis, the positions along it: an array of shape [batch, points], or arrays of positions
+            that broadcast.
+        rows: positions along the batch axis, which broadcast with `taps`; by default, those of `taps`.
     """
     spatial = x.shape[1:-1]
     flat: Any = 0
     for tap, extent in zip(taps, spatial, strict=True):
         flat = flat * extent + tap
-    rows = np.arange(x.shape[0]).reshape(-1, 1)
+    rows = np.arange(x.shape[0]).reshape(-1, 1) if rows is None else rows
     x = np.reshape(x, (x.shape[0], math.prod(spatial), x.shape[-1]))
     return functions.indexable(x, flat)[rows, flat]
 
@@ -246,13 +248,12 @@ def _pooled(
         low.append(first.astype(np.int64))
         high.append(np.minimum(low[-1] + 1, m - 1))
     is_inside = inside[0][:, :, None] & inside[1][:, None, :]
-    flat = np.reshape(np.moveaxis(x, 1, -1), (x.shape[0], -1, x.shape[1]))
+    image, rows = np.moveaxis(x, 1, -1), np.reshape(batch, (-1, 1, 1))
     taps: list[Any] = []
     for (y_tap, y_weight), (x_tap, x_weight) in product(
         [(low[0], 1 - part[0]), (high[0], part[0])], [(low[1], 1 - part[1]), (high[1], part[1])]
     ):
-        index = y_tap[:, :, None] * x.shape[3] + x_tap[:, None, :]
-        values = functions.indexable(flat, index)[np.reshape(batch, (-1, 1, 1)), index]
+        values = _elements(image, (y_tap[:, :, None], x_tap[:, None, :]), rows)
         weight = np.where(is_inside, y_weight[:, :, None] * x_weight[:, None, :], 0)
         taps.append(values * weight[..., None])
     stacked = np.reshape(

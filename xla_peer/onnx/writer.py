@@ -209,6 +209,8 @@ class Writer:
         if list(shape) == list(x.spec.shape):
             return x
         spec = TensorSpec.of(tuple(shape), x.dtype)
+        if spec.is_static and not spec.size:
+            return self.constant(np.zeros(spec.shape, x.dtype.dtype))
         return self._moved(x, self.op("Expand", x, self.shape(shape, operands), spec=spec))
 
     def _moved(self, x: Value, y: Value) -> Value:

@@ -13,16 +13,17 @@ from xla_peer.onnx.writer import Value, Writer
 __all__ = ["ROWS"]
 
 
-def combined_in(dtype: DType) -> DType:
-    """Return the dtype in which ONNX's operators combine elements of `dtype`.
+def combined_in(dtype: DType, kind: str = "") -> DType:
+    """Return the dtype in which the ONNX operator `kind` combines elements of `dtype`.
 
-    The operators do not support narrow integers. So narrow integers are combined in 32 bits. The cast of the result
-    back to the narrow dtype wraps, as arithmetic in the narrow dtype does.
+    The operators do not support narrow integers, and onnxruntime lacks kernels for unsigned integers. So narrow integers
+    are combined in more bits. The cast of the result back wraps, as arithmetic in the dtype does. Products of unsigned
+    integers remain unsigned, because onnxruntime does not wrap products that exceed int64.
     """
     if dtype.is_bool or (dtype.kind == "i" and dtype.itemsize < 4):
         return DType.I32
-    if dtype.kind == "u" and dtype.itemsize < 4:
-        return DType.U32
+    if dtype.kind == "u" and dtype.itemsize < 8:
+        return DType.U32 if "Prod" in kind else DType.I64
     return DType.F32 if dtype is DType.F16 else dtype
 
 
@@ -43,7 +44,7 @@ def reduced(kind: str) -> Any:
         spec = w.specs[0]
         if not op.axes:
             return w.op("Identity", x)
-        through = combined_in(x.dtype)
+        through = combined_in(x.dtype, kind)
         wide = w.cast(x, through)
         y = w.op(
             kind, wide, w.integers(*op.axes), spec=TensorSpec.of(spec.shape, through), keepdims=0
@@ -78,7 +79,7 @@ def cumulative(kind: str) -> Any:
     """Return a function that writes a cumulative sum or product as the ONNX operator `kind`."""
 
     def cell(op: Any, w: Writer, x: Value) -> Value:
-        wide = w.cast(x, combined_in(x.dtype))
+        wide = w.cast(x, combined_in(x.dtype, kind))
         y = w.op(kind, wide, w.number(op.axis, DType.I64), reverse=int(op.reverse))
         return w.cast(y, x.dtype)
 

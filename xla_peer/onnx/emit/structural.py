@@ -79,8 +79,9 @@ def pad(op: ops.Pad, w: Writer, x: Value, value: Value) -> Value:
 
 
 def concatenate(op: ops.Concatenate, w: Writer, *xs: Value) -> Value:
-    """Write a Concat node."""
-    return w.op("Concat", *xs, spec=w.specs[0], axis=op.axis)
+    """Write a Concat node, without operands that have no elements."""
+    full = [x for x in xs if x.spec.shape[op.axis] != 0] or [*xs]
+    return w.op("Concat", *full, spec=w.specs[0], axis=op.axis)
 
 
 def reverse(op: ops.Reverse, w: Writer, x: Value) -> Value:
