@@ -111,13 +111,16 @@ class Divergence:
         line = "".join([f"\n  at {self.line}"] * bool(self.line))
         line += "".join([f"\n  in {iteration}" for iteration in reversed(self.iterations)])
         line += f"\n  {self.other}" if self.other else ""
-        worst = list(self.output.worst or ())
+        return f"first divergence: {self.op}{line}{self._difference()}\n  {self.verdict}"
+
+    def _difference(self) -> str:
+        """Return a line about the element with the largest difference; empty if the values were not compared."""
+        if not self.output.outside:
+            return ""
         one, other = self.sides
         return (
-            f"first divergence: {self.op}{line}\n"
-            f"  element {worst}: {one} {self.output.native!s}, {other} {self.output.xla!s}, "
-            f"{self.output.ulps:.3g} ulps apart, {self.output.allowed:.3g} allowed\n"
-            f"  {self.verdict}"
+            f"\n  element {list(self.output.worst or ())}: {one} {self.output.native!s}, {other} {self.output.xla!s}, "
+            f"{self.output.ulps:.3g} ulps apart, {self.output.allowed:.3g} allowed"
         )
 
 
