@@ -127,6 +127,13 @@ def slight(x: Any, fault: bool) -> Any:
     return tnf.sqrt(y + 1.0)
 
 
+def repeated(x: Any, fault: bool) -> Any:
+    """The faulty program adds where both programs subtract, and subtracts elsewhere, too."""
+    mean = tnf.mean(x, axis=1, keepdims=True)
+    apart = x + mean if fault else x - mean
+    return apart / tnf.sqrt(tnf.mean(tnf.tanh(x - mean) ** 2))
+
+
 FAULTS: dict[Callable[..., Any], str] = {
     chosen: "Select",
     counted: "Arg",
@@ -142,6 +149,7 @@ FAULTS: dict[Callable[..., Any], str] = {
     moved: "Slice",
     shared: "Compare",
     slight: "Constant",
+    repeated: "Subtract",
 }
 
 
