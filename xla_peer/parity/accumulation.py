@@ -27,6 +27,7 @@ from tenferro.ops import indexing as ix
 from tenferro.ops import reduction as re
 from tenferro.types import DType
 from xla_peer.parity.rounding import ROUNDING
+from xla_peer.parity.ulps import are_small_whole
 
 __all__ = ["accumulated_error"]
 
@@ -62,6 +63,10 @@ def accumulated_error(
     """
     if isinstance(op, ix.Scatter):
         return _scattered(op, kernel, operands, result, pending)
+    if not pending and all([are_small_whole(x, result.dtype) for x in operands]):
+        magnitude = _magnitude(op, kernel, operands, result)
+        if are_small_whole(magnitude, result.dtype):
+            return np.zeros(result.shape)  # no partial sum is rounded
     share = pending / 4 + _share(op, operands, result)
     if not share:
         return np.zeros(result.shape)

@@ -12,14 +12,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import ml_dtypes
+import numpy as np
 
 from tenferro.facts import Fact, ops_with
 from tenferro.ops import StdTensorOp
 from tenferro.ops import analytic as an
+from tenferro.ops import contraction as co
 from tenferro.ops import elementwise as el
+from tenferro.ops import indexing as ix
 from tenferro.ops import reduction as re
 from tenferro.ops import structural as st
 from tenferro.ops.control import ControlOp
+from tenferro.ops.source import Constant
 from tenferro.program import GraphProgram, Instruction
 from tenferro.types import DType, TensorSpec
 from xla_peer.parity.rounding import Rounding, rounding_of
@@ -48,6 +52,22 @@ DISCRETE = ops_with(Fact.JUMPS)
 WHOLE = ops_with(Fact.WHOLE)
 JUMPING = ops_with(Fact.JUMPS | Fact.HIDES_JUMPS)
 ELEMENT_BY_ELEMENT = (*el.CARDS, *an.CARDS, *st.CARDS)
+KEEPS_WHOLE = (
+    *(
+        el.Add,
+        el.Subtract,
+        el.Multiply,
+        el.Negate,
+        el.Abs,
+        el.Maximum,
+        el.Minimum,
+        el.Clamp,
+        el.Select,
+        el.Convert,
+    ),
+    *(*st.CARDS, *re.CARDS, co.DotGeneral, ix.Gather),
+)
+"""Ops that return whole numbers if all float operands are whole numbers."""
 
 
 def unit(dtype: DType) -> float:
@@ -67,6 +87,7 @@ class Pending:
         is_repeated: whether the value is a broadcast that repeats elements, possibly followed by elementwise ops.
         is_carried: whether the value depends on an argument of a loop's body, which an earlier iteration may have
             computed. A compiler may combine iterations in another order, as an associative scan does.
+        is_whole: whether the ops alone show that all finite elements are whole numbers.
     """
 
     rounding: float = 0.0
@@ -75,6 +96,7 @@ class Pending:
     product: float = 0.0
     is_repeated: bool = False
     is_carried: bool = False
+    is_whole: bool = False
 
     def least_ulps(self, dtype: DType) -> float:
         """Return the difference that is always allowed, in units in the last place; 0 if the value may not differ.
@@ -124,6 +146,7 @@ def _pending(program: GraphProgram, inputs: Sequence[Pending], platform: str) ->
                 value,
                 is_repeated=_repeats(step.op, operands, specs, program.types[slot]),
                 is_carried=is_carried and program.types[slot].dtype.is_inexact,
+                is_whole=_is_whole(step.op, operands, program.types[slot]),
             )
     return pending
 
@@ -159,13 +182,28 @@ def _result(
     if isinstance(op, MULTIPLICATIVE) and not spec.dtype.is_complex:
         differs = differs or any(before) or divides_by_reciprocal(op, operands, specs)
         differs = differs or rounding.real > 0
-        return Pending(sum(before) + own, differs, is_constant, sum(before) + own)
+        # A conversion from integers cannot be contracted with a sum.
+        is_product = specs[0].dtype.is_inexact
+        product = sum(before) + own if is_product else 0.0
+        return Pending(sum(before) + own, differs, is_constant, product)
     is_complex = any(x.dtype.is_complex for x in (spec, *specs))
     if not (rounding.output(is_complex) or rounding.combined):
         return Pending(own, differs or any(before), is_constant)
     # float16 and bfloat16 are computed in float32. A small difference there may round to adjacent narrow numbers.
     is_narrow = spec.dtype.accumulator is not spec.dtype
     return Pending(2 * own if is_narrow else own, True, is_constant)
+
+
+def _is_whole(op: StdTensorOp, operands: Sequence[Pending], spec: TensorSpec) -> bool:
+    """Return whether a step returns whole numbers for any operands of which the `is_whole` ones are whole numbers."""
+    if not spec.dtype.is_inexact or (type(op) in WHOLE and not spec.dtype.is_complex):
+        return True
+    if isinstance(op, Constant):
+        array = np.asarray(op.array)
+        return not spec.dtype.is_complex and bool(
+            ((array == np.rint(array)) | (array != array)).all()
+        )
+    return isinstance(op, KEEPS_WHOLE) and all(operand.is_whole for operand in operands)
 
 
 def may_jump(program: GraphProgram) -> bool:

@@ -42,7 +42,7 @@ from xla_peer.parity.pending import (
     unit,
 )
 from xla_peer.parity.rounding import ROUNDING, TRANSCENDENTAL, Rounding, rounding_of
-from xla_peer.parity.ulps import modulus
+from xla_peer.parity.ulps import are_small_whole, modulus
 
 __all__ = [
     "Moved",
@@ -173,6 +173,14 @@ class Operands:
         return self.dtypes[0].is_inexact
 
     @property
+    def roundings(self) -> list[float]:
+        """The pending rounding of each operand; 0 for whole numbers so small that no sum or product of them rounds."""
+        return [
+            0.0 if value.is_whole and are_small_whole(x, x.dtype) else value.rounding
+            for x, value in zip(self.arrays, self.pending, strict=True)
+        ]
+
+    @property
     def is_complex(self) -> bool:
         """Whether an operand or a result is complex."""
         dtypes = (*[spec.dtype for spec in self.specs], *self.dtypes)
@@ -229,7 +237,7 @@ class Moved(Plain):
     def results(self, op: StdTensorOp, kernel: Kernel, operands: Operands) -> list[Any]:
         arrays, specs = operands.arrays, operands.specs
         rounding = rounding_of(op, specs, self.platform)
-        before = [value.rounding for value in operands.pending]
+        before = operands.roundings
         is_carried = any([value.is_carried for value in operands.pending])
         if isinstance(op, ADDITIVE) and (any(before) or (is_carried and operands.is_inexact)):
             return [self._sum(op, arrays, before, is_carried)]
@@ -255,11 +263,16 @@ class Moved(Plain):
         """Apply the pending roundings to a decision's operands; an operand that occurs twice is changed only once."""
         moved: dict[int, Any] = {}
         slots = operands.step.input_slots
-        for slot, x, spec, value in zip(
-            slots, operands.arrays, operands.specs, operands.pending, strict=True
+        for slot, x, spec, value, rounding in zip(
+            slots,
+            operands.arrays,
+            operands.specs,
+            operands.pending,
+            operands.roundings,
+            strict=True,
         ):
-            if slot not in moved and value.differs and value.rounding:
-                x = self._moved(x, max(value.rounding, 2 * unit(spec.dtype)))
+            if slot not in moved and value.differs and rounding:
+                x = self._moved(x, max(rounding, 2 * unit(spec.dtype)))
             moved.setdefault(slot, x)
         return [moved[slot] for slot in slots]
 
