@@ -35,6 +35,7 @@ from xla_peer.parity.candidates import CARRIERS
 from xla_peer.parity.pending import (
     ADDITIVE,
     DISCRETE,
+    EXACT_TERMS,
     WHOLE,
     Pending,
     divides_by_reciprocal,
@@ -181,6 +182,12 @@ class Operands:
         ]
 
     @property
+    def is_windowed(self) -> bool:
+        """Whether the operands of an addition are sums of slices of one array, with more than two terms together."""
+        x, y = self.pending
+        return -1 < x.window == y.window and x.terms + y.terms > EXACT_TERMS
+
+    @property
     def is_complex(self) -> bool:
         """Whether an operand or a result is complex."""
         dtypes = (*[spec.dtype for spec in self.specs], *self.dtypes)
@@ -239,6 +246,8 @@ class Moved(Plain):
         rounding = rounding_of(op, specs, self.platform)
         before = operands.roundings
         is_carried = any([value.is_carried for value in operands.pending])
+        if isinstance(op, el.Add) and operands.is_inexact and operands.is_windowed:
+            return [self._windowed(operands)]
         if isinstance(op, ADDITIVE) and (any(before) or (is_carried and operands.is_inexact)):
             return [self._sum(op, arrays, before, is_carried)]
         if rounding.combined is not None:
@@ -381,6 +390,24 @@ class Moved(Plain):
             away = away + np.where((error != 0) & (error == error), reordered, 0)
         moved = total + away
         return np.where(np.isfinite(moved), moved, total).astype(dtype)
+
+    def _windowed(self, operands: Operands) -> Any:
+        """Compute a partial sum over a window, changed by roundings of partial sums about as large as the larger term.
+
+        The bound is eight times the change, so it includes two roundings for each term. Sums of small whole numbers are
+        exact, and are not changed.
+        """
+        x, y = operands.arrays
+        value, other = operands.pending
+        total = x + y
+        rounded_to = value.narrow or DType.of(x.dtype)
+        if all(are_small_whole(z, rounded_to.dtype) for z in (x, y, total)):
+            return total
+        roundings = max(REORDERED, (value.terms + other.terms) / 4)
+        size = np.maximum(modulus(x), modulus(y)) * roundings * unit(rounded_to)
+        wide = np.complex128 if x.dtype.kind == "c" else np.float64
+        away = np.where(np.isfinite(size), size, 0) * self._signs(total.shape, wide)
+        return np.where(np.isfinite(total), total.astype(wide) + away, total).astype(x.dtype)
 
     def _accumulated(
         self, op: StdTensorOp, kernel: Kernel, arrays: Sequence[Any], pending: float
