@@ -23,6 +23,7 @@ from tenferro.ops.structural import BroadcastInDim
 from tenferro.program import GraphProgram, Instruction
 from tenferro.types import DType
 from xla_peer.parity.alignment import Side, aligned
+from xla_peer.parity.budget import Budget, SearchTimeoutError
 from xla_peer.parity.divergence import maker_numbers, values_of
 from xla_peer.parity.iterations import iterations_of, native_outputs
 
@@ -72,18 +73,24 @@ class Difference(NamedTuple):
 
 
 def first_difference(
-    program: GraphProgram, other: GraphProgram, leaves: Sequence[Any], outputs: Iterable[int]
+    program: GraphProgram,
+    other: GraphProgram,
+    leaves: Sequence[Any],
+    outputs: Iterable[int],
+    budget: Budget | None = None,
 ) -> Difference | None:
     """Find the first difference of two programs; None if no difference is found, or the values are too large to keep.
 
     Args:
         program, other: programs with static shapes and arguments of the same types.
         outputs: the indices of the outputs that differ.
+        budget: the time for the search inside loops.
     """
+    budget = budget or Budget()
     iterations: list[str] = []
     difference = _difference((program, leaves), (other, leaves), list(outputs), ())
     while difference is not None:
-        inner = _inside(difference)
+        inner = _inside(difference, budget)
         if inner is None:
             break
         iterations.append(inner[0])
@@ -402,7 +409,7 @@ def _counterpart(
     return min(begins, key=likeness, default=None)
 
 
-def _inside(difference: Difference) -> tuple[str, Call, Call] | None:
+def _inside(difference: Difference, budget: Budget) -> tuple[str, Call, Call] | None:
     """Find the first iteration of a loop in which the bodies of both programs compute different results.
 
     Each body runs on the values of its own program. Return a description of the iteration, and both bodies with their
@@ -421,6 +428,10 @@ def _inside(difference: Difference) -> tuple[str, Call, Call] | None:
         iterations_of(step.op, operands), iterations_of(other.op, others), strict=False
     ):
         (name, number, body, arguments), (_, other_number, partner, other_arguments) = one, two
+        try:
+            budget.spend()
+        except SearchTimeoutError:
+            return None
         if number != other_number:
             return None
         results, other_results = (

@@ -31,6 +31,7 @@ from tenferro.ops.control import ControlOp
 from tenferro.program import GraphProgram, Instruction, native_executor
 from tenferro.types import DType, TensorSpec
 from xla_peer.parity.accumulation import accumulated_error
+from xla_peer.parity.budget import spend_time
 from xla_peer.parity.candidates import CARRIERS
 from xla_peer.parity.pending import (
     ADDITIVE,
@@ -579,6 +580,7 @@ def _run(
     def around(
         program: ExecProgram, step: ExecInstruction, arrays: Sequence[Any], call: Callable[..., Any]
     ) -> Sequence[Any]:
+        spend_time()
         op: Any = step.source_op
         types = program.types
 
