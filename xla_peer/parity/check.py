@@ -521,7 +521,7 @@ def differing(
         op=shown(difference.program, instruction),
         line=str(instruction.source or ""),
         output=worst,
-        verdict=f"its operands are in both programs, and its result only in {sides[0]}",
+        verdict=f"both programs compute its operands, but only the {sides[0]} one computes its result",
         program=alone_program,
         leaves=tuple(alone_leaves),
         iterations=difference.iterations,

@@ -122,7 +122,7 @@ class Divergence:
         one, other = self.sides
         return (
             f"\n  element {list(self.output.worst or ())}: {one} {self.output.native!s}, {other} {self.output.xla!s}, "
-            f"{self.output.ulps:.3g} ulps apart, {self.output.allowed:.3g} allowed"
+            f"{f'{self.output.ulps:.3g} ulps apart' if self.other else self.output.distance}"
         )
 
 
@@ -303,7 +303,7 @@ def _first_failing(
     goes_well: Callable[[int], bool],
     known: dict[int, bool],
 ) -> int | None:
-    """Implement `first_failing`; the results of `goes_well` are added to `known`."""
+    """Find what `first_failing` returns, and add the results of `goes_well` to `known`."""
 
     def is_well(index: int) -> bool:
         if index not in known:
