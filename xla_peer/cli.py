@@ -29,6 +29,7 @@ from tenferro.types import flatten, leaf_paths, unflatten
 from xla_peer.isolated import isolated_by_default
 from xla_peer.notices import silenced
 from xla_peer.parity import reproduction
+from xla_peer.parity.budget import LOCATE_SECONDS
 from xla_peer.storage import stored
 
 try:
@@ -473,6 +474,9 @@ def parity(
             help="Number of other arguments to try, which reach sides of decisions that these do not.",
         ),
     ] = 0,
+    locate_seconds: Annotated[
+        float, typer.Option(help="Time to search for the first op that differs.")
+    ] = LOCATE_SECONDS,
     in_process: InProcess = False,
     timeout: Timeout = 300.0,
     memory: Memory = None,
@@ -524,6 +528,7 @@ def parity(
             interpreter=interpreter or None,
             search=search,
             seed=seed,
+            locate_seconds=locate_seconds,
             against=None if against is None else _contender(against, arguments),
         )
         _conclude(out, report, html, repro)

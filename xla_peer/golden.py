@@ -310,7 +310,7 @@ class GoldenComparison:
             f"{compared}: the first that diverges is {value.name}, {output.verdict}\n"
             f"  line {value.line}: {value.text:.160}\n"
             f"  element {list(output.worst or ())}: native {output.native!s}, dump {output.xla!s}, "
-            f"{output.ulps:.3g} ulps apart, {output.allowed:.3g} allowed"
+            f"{output.distance}"
         )
 
 

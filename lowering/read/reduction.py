@@ -187,6 +187,11 @@ def reduce_window(r: Reader, operation: Operation, operands: Sequence[int]) -> S
         return _reduce_window_at_bounds(r, operation, operands)
     name = _name_of(r, block, xs)
     dtype = r.spec(xs[0]).dtype
+    scans = SCANS_OF_TRUTH if dtype.is_bool else SCANS
+    if name is not None and name in scans:
+        scan = Windows(operation).scan(r.spec(xs[0]).shape)
+        if scan is not None and is_identity(name, r.evaluated(operands[-1])):
+            return [r.apply_one(scans[name](*scan), xs[0])]
     if name in ("add", "multiply") and dtype.accumulator is not dtype:
         wide = [r.convert(value, dtype.accumulator) for value in operands]
         return [r.convert(y, dtype) for y in _window(r, operation, wide, name)]
@@ -216,11 +221,6 @@ def _window(
     count = len(operands) // 2
     xs, starts = operands[:count], operands[count:]
     windows, block = Windows(operation), operation.regions[0]
-    scans = SCANS_OF_TRUTH if r.spec(xs[0]).dtype.is_bool else SCANS
-    if name is not None and name in scans:
-        scan = windows.scan(r.spec(xs[0]).shape)
-        if scan is not None and is_identity(name, r.evaluated(starts[0])):
-            return [r.apply_one(scans[name](*scan), xs[0])]
     combine = _combine(r, block, xs)
     outputs = _windowed(
         r, [windows.padded(r, x, s) for x, s in zip(xs, starts, strict=True)], windows, combine

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
+from lowering import import_stablehlo
 from xla_peer.parity.comparison import compare
 from xla_peer.parity.iterations import native_outputs
 from xla_peer.parity.paths import limits
@@ -76,6 +77,59 @@ def test_only_elements_near_a_tie_may_be_a_quantum_off(name: str, dtype: str) ->
             wrong = quanta.copy()
             wrong[place] += step
             assert outside(wrong) > 0, (place, step)
+
+
+def scaled(x: Any) -> Any:
+    """Return the elements as fractions of the largest one, which is 127."""
+    return x / (tnf.max(tnf.abs(x)) / 127)
+
+
+def zero_point(x: Any) -> Any:
+    """Quantise to the numbers from 0 to 255."""
+    scale = (tnf.max(x) - tnf.min(x)) / 255
+    shifted = tnf.round(x / scale) + tnf.round(-tnf.min(x) / scale)
+    return tnf.astype(tnf.clip(shifted, 0.0, 255.0), "uint8")
+
+
+CLIPPED = """func.func @main(%x: tensor<6x8xf32>) -> tensor<6x8xi8> {
+  %step = stablehlo.constant dense<7.9e-3> : tensor<6x8xf32>
+  %0 = stablehlo.divide %x, %step : tensor<6x8xf32>
+  %1 = stablehlo.round_nearest_even %0 : tensor<6x8xf32>
+  %low = stablehlo.constant dense<-127> : tensor<6x8xi64>
+  %high = stablehlo.constant dense<127.0> : tensor<6x8xf64>
+  %2 = stablehlo.convert %low : (tensor<6x8xi64>) -> tensor<6x8xf32>
+  %3 = stablehlo.convert %high : (tensor<6x8xf64>) -> tensor<6x8xf32>
+  %4 = stablehlo.clamp %2, %1, %3 : tensor<6x8xf32>
+  %5 = stablehlo.convert %4 : (tensor<6x8xf32>) -> tensor<6x8xi8>
+  return %5 : tensor<6x8xi8>
+}"""
+"""A quantiser whose bounds are converted to float32, as the bounds of `jax.numpy.clip` are."""
+
+QUANTISERS: dict[str, Callable[[Any], Any] | str] = {
+    "zero point": zero_point,
+    "converted bounds": CLIPPED,
+    "sum": lambda x: tnf.astype(tnf.sum(tnf.round(scaled(x)), axis=0), "int32"),
+    "product": lambda x: tnf.astype(tnf.round(scaled(x)) @ tnf.round(scaled(x)).T, "int32"),
+    "floor of sum": lambda x: tnf.floor(tnf.round(scaled(x)) * 2.0 + 1.0),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", QUANTISERS)
+def test_sums_and_bounds_of_whole_numbers_do_not_flip(name: str, dtype: str) -> None:
+    # The elements times 127 are far from ties and from whole numbers.
+    x = ((np.arange(-30, 33) * 37 % 126 + 0.25) / 127)[:48].reshape(6, 8).astype(dtype)
+    x[0, 0] = 1
+    fn = QUANTISERS[name]
+    if isinstance(fn, str):
+        program, x = import_stablehlo(fn), x.astype("float32")
+    else:
+        program = tnf.compile(fn, x)
+    (y,) = native_outputs(program, [x])
+    (allowance,) = limits(program, [x], [y])
+    for step in (-1, 1):
+        moved = (y.astype("int64") + step).astype(y.dtype)
+        assert compare("", y, moved, *allowance).outside == y.size
 
 
 def test_more_ties_than_are_flipped_one_by_one() -> None:

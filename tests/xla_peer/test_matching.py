@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
+from lowering import import_stablehlo, lower_to_stablehlo
 from xla_peer import check_parity
 
 X = np.array([[0.3, -1.2, 3e38, 0.7], [1.5, 2.5, -0.4, -2.0]])
@@ -126,6 +127,13 @@ def slight(x: Any, fault: bool) -> Any:
     return tnf.sqrt(y + 1.0)
 
 
+def repeated(x: Any, fault: bool) -> Any:
+    """The faulty program adds where both programs subtract, and subtracts elsewhere, too."""
+    mean = tnf.mean(x, axis=1, keepdims=True)
+    apart = x + mean if fault else x - mean
+    return apart / tnf.sqrt(tnf.mean(tnf.tanh(x - mean) ** 2))
+
+
 FAULTS: dict[Callable[..., Any], str] = {
     chosen: "Select",
     counted: "Arg",
@@ -141,6 +149,7 @@ FAULTS: dict[Callable[..., Any], str] = {
     moved: "Slice",
     shared: "Compare",
     slight: "Constant",
+    repeated: "Subtract",
 }
 
 
@@ -160,3 +169,39 @@ def test_the_changed_op_is_named(fn: Callable[..., Any]) -> None:
     ]
     (line,) = re.findall(r"test_matching\.py:(\d+)", divergence.line)
     assert int(line) in lines, divergence
+
+
+def rows_of(xs: Any, steps: int, is_written: bool = True) -> Any:
+    """Compute `steps` states of a recurrence, and write each to a row, as JAX lowers a scan."""
+
+    def step(carry: Any) -> Any:
+        at, state, rows = carry
+        row = tnf.lax.dynamic_index_in_dim(
+            xs, at, keepdims=False
+        )  # the index is clamped to the last row
+        state = tnf.tanh(state + row)
+        written = tnf.lax.dynamic_update_index_in_dim(rows, state, at, 0)
+        return at + 1, state, written if is_written else rows
+
+    start = np.int64(0), tnf.zeros(xs.shape[1]), tnf.zeros(xs.shape)
+    return tnf.while_loop(lambda carry: carry[0] < steps, step, start)[2]
+
+
+@pytest.mark.parametrize(("steps", "is_written"), [(5, True), (4, False)])
+def test_a_loop_is_named_that_runs_too_often_or_writes_no_rows(
+    steps: int, is_written: bool
+) -> None:
+    xs = X[:, :3].repeat(2, axis=0)
+    loop = lambda xs, *how: rows_of(xs, *how) + 1.0
+    text, other = (
+        lower_to_stablehlo(tnf.compile(lambda xs, how=how: loop(xs, *how), xs)).plain_text
+        for how in ((4,), (steps, is_written))
+    )
+    report = check_parity(import_stablehlo(text), xs, against=other, interpreter=False)
+    divergence = report.first_divergence
+    assert divergence is not None
+    assert divergence.op.startswith(("Scan", "While")), divergence
+    assert not divergence.iterations
+    (line,) = re.findall(r"<stablehlo>:(\d+)", divergence.line)
+    assert "stablehlo.while" in text.splitlines()[int(line) - 1]
+    assert "0 ulps apart" not in str(divergence)

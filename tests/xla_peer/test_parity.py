@@ -24,11 +24,13 @@ from tenferro.ops.contraction import DotGeneral
 from tenferro.ops.elementwise import Multiply
 from tenferro.program import native_executor
 from tenferro.types import DType, flatten
-from xla_peer import XlaExecutor, check_parity
+from xla_peer import XlaExecutor, check_parity, judge
+from xla_peer.parity.budget import Budget, SearchTimeoutError, spend_time
 from xla_peer.parity.comparison import Tolerance, compare, explained, granted
 from xla_peer.parity.divergence import first_divergence
 from xla_peer.parity.interpreter import interpreted
 from xla_peer.parity.opinion import Opinion
+from xla_peer.parity.paths import limits
 from xla_peer.parity.reproduction import save_reproduction
 
 RNG = np.random.default_rng(0)
@@ -248,6 +250,94 @@ def test_what_parts_only_in_the_whole_program() -> None:
     assert found is not None
     assert found.op == "Tanh (f64[6,4]) -> f64[6,4], and only within the whole program"
     assert found.program is program
+
+
+class Steps(Budget):
+    """Budget of a number of steps, in place of a time."""
+
+    def __init__(self, steps: int) -> None:
+        super().__init__()
+        self.steps = steps
+
+    def spend(self) -> None:
+        self.steps -= 1
+        if self.steps < 0:
+            self.is_exhausted = True
+            raise SearchTimeoutError
+
+
+class Doubled:
+    """Paths on which each sine and each value after it are twice as large."""
+
+    platform = "cpu"
+    is_isolated = False
+
+    def compared(self, candidate: Any, leaves: Any) -> Any:
+        outputs = flatten(candidate.run(*leaves))[0]
+        factor = 1 + ("Sin" in str(candidate))
+        return tuple([
+            compare(name, y, y * factor, *granted(y, Tolerance()))
+            for name, y in zip(candidate.output_names, outputs, strict=True)
+        ])  # fmt: skip
+
+    def agree(self, candidate: Any, leaves: Any) -> bool:
+        return all(output.ok for output in self.compared(candidate, leaves))
+
+    def opinion(self, candidate: Any, leaves: Any) -> Opinion:
+        return Opinion("")
+
+
+def test_a_search_that_ends_early_returns_an_op_that_is_known_to_diverge() -> None:
+    def in_loop(x: Any) -> Any:
+        y = tnf.scan(lambda c, _: (tnf.tanh(tnf.sin(c) + 1.0), None), tnf.cos(x), None, length=5)[0]
+        return tnf.tanh(tnf.exp(tnf.cosh(y)))
+
+    program = tnf.compile(in_loop, X)
+    named: list[str] = []
+    for steps in range(20):
+        budget = Steps(steps)
+        found = first_divergence(program, [X], Doubled(), budget)
+        assert found is not None
+        assert found.output.outside
+        assert "only within" not in found.op
+        named.append(found.op.split()[0].partition("(")[0])
+        assert bool(budget.notes) == budget.is_exhausted == (not found.op.startswith("Sin"))
+        if not budget.is_exhausted:
+            break
+    assert named[0] == "Tanh"
+    assert "Scan" in named
+    assert named[-1] == "Sin"
+
+
+def test_a_check_says_that_its_search_ended_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    plant_emitter(monkeypatch, Sin, lambda op, w, x: w.op("cosine", x, result=x.spec))
+    fn = lambda x: tnf.tanh(tnf.sin(x) + 1.0)
+    report = check_parity(fn, X, locate_seconds=0)
+    assert not report.ok
+    assert "locate_seconds=" in " ".join(report.notes)
+    assert report.first_divergence is not None
+    assert report.first_divergence.op.startswith("Tanh")
+    report = check_parity(fn, X, locate_seconds=float("inf"))
+    assert "locate_seconds=" not in " ".join(report.notes)
+    assert report.first_divergence is not None
+    assert report.first_divergence.op.startswith("Sin")
+
+
+def test_a_search_ends_inside_a_comparison() -> None:
+    program = tnf.compile(network, X, W)
+    budget = Steps(30)
+    with pytest.raises(SearchTimeoutError), budget.step():
+        limits(program, [X, W], flatten(program.run(X, W))[0])
+    assert budget.is_exhausted
+    spend_time()  # outside of a step, nothing ends
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("nan")])
+def test_a_time_that_is_no_time_is_an_error(seconds: float) -> None:
+    with pytest.raises(errors.InvalidConfigError, match="locate_seconds"):
+        check_parity(lambda x: x, X, locate_seconds=seconds)
+    with pytest.raises(errors.InvalidConfigError, match="locate_seconds"):
+        judge(tnf.compile(lambda x: x, X), [X], [X], [X], locate_seconds=seconds)
 
 
 # ---- the interpreter ---------------------------------------------------------------------------------

@@ -58,6 +58,79 @@ def of(dtype: str, x: Any) -> Any:
     return np.asarray(x).astype(DType.of(dtype).dtype)
 
 
+# ---- sums of windows, and of narrow floats -----------------------------------------------------------
+
+REDUCED = {
+    "rows": ((1, 7), (1, 1), ""),
+    "squares": ((3, 3), (1, 1), ""),
+    "strides": ((4, 9), (2, 3), ""),
+    "running": ((1, 60), (1, 1), "padding = dense<[[0, 0], [59, 0]]> : tensor<2x2xi64>, "),
+    "whole": ((40, 1), (1, 1), ""),
+}
+
+
+def of_windows(name: str, dtype: str) -> tuple[str, Callable[[Any], Any]]:
+    """Return a module that sums windows, and its definition, which adds each term and rounds."""
+    (height, width), (down, right), padding = REDUCED[name]
+    left = width - 1 if padding else 0
+    rows, columns = (40 - height) // down + 1, (60 + left - width) // right + 1
+    kind = {"float16": "f16", "bfloat16": "bf16"}.get(dtype, f"f{dtype[5:]}")
+    text = f"""func.func @main(%x: tensor<40x60x{kind}>) -> tensor<{rows}x{columns}x{kind}> {{
+  %zero = stablehlo.constant dense<0.0> : tensor<{kind}>
+  %0 = "stablehlo.reduce_window"(%x, %zero) <{{{padding}window_dimensions = array<i64: {height}, {width}>, window_strides = array<i64: {down}, {right}>}}> ({{
+  ^bb0(%a: tensor<{kind}>, %b: tensor<{kind}>):
+    %1 = stablehlo.add %a, %b : tensor<{kind}>
+    stablehlo.return %1 : tensor<{kind}>
+  }}) : (tensor<40x60x{kind}>, tensor<{kind}>) -> tensor<{rows}x{columns}x{kind}>
+  return %0 : tensor<{rows}x{columns}x{kind}>
+}}"""
+
+    def summed(x: Any) -> Any:
+        x = np.pad(x.astype(np.float32 if x.itemsize < 4 else x.dtype), ((0, 0), (left, 0)))
+        total = np.zeros((rows, columns), x.dtype)
+        for i in range(height):
+            for j in range(width):
+                part = x[i : i + down * rows : down, j : j + right * columns : right]
+                total = (total + part[:rows]).astype(DType.of(dtype).dtype).astype(x.dtype)
+        return total.astype(DType.of(dtype).dtype)
+
+    return text, summed
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", REDUCED)
+def test_the_terms_of_a_window_may_be_added_in_any_order_and_rounded_each(
+    name: str, dtype: str
+) -> None:
+    text, summed = of_windows(name, dtype)
+    x = of(dtype, RNG.standard_normal((40, 60)))
+    program = lowering.import_stablehlo(text)
+    y = np.asarray(program.run(x))
+    (allowance,) = limits(program, [x], [y])
+    for other in (summed(x), summed(x[::-1, ::-1])[::-1, ::-1] if name == "squares" else summed(x)):
+        assert not compare("", y, other, *allowance).outside
+    short = summed(np.where(np.arange(60) == 29, of(dtype, 0), x))  # without some terms
+    assert compare("", y, short, *allowance).outside
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("fn", [
+    lambda x: tnf.sum(x, axis=0), lambda x: tnf.prod(x, axis=0), lambda x: tnf.cumsum(x, axis=0),
+], ids=["sum", "product", "running sum"])  # fmt: skip
+def test_a_reduction_may_round_each_partial_result_to_a_narrow_float(fn: Any, dtype: str) -> None:
+    x = of(dtype, RNG.uniform(0.7, 1.4, (40, 6)) * RNG.choice([-1, 1], (40, 6)))
+    program = tnf.compile(fn, x)
+    y = np.asarray(program.run(x))
+    (allowance,) = limits(program, [x], [y])
+    combine = np.multiply if "ReduceProd" in str(program) else np.add
+    partial = [x[0]]
+    for row in x[1:]:
+        partial.append(combine(partial[-1], row))  # rounds to the dtype of x
+    other = np.stack(partial) if y.ndim == 2 else partial[-1]
+    assert not compare("", y, other, *allowance).outside
+    assert compare("", y, y + 2 * x[0] if combine is np.add else 2 * y, *allowance).outside
+
+
 # ---- sums in lanes -------------------------------------------------------------------------------
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from xla_peer import check_parity
 from xla_peer.json_values import json_value
 from xla_peer.parity.comparison import OutputParity, compare
 from xla_peer.parity.report import ParityReport
@@ -118,3 +119,14 @@ def test_every_form_says_the_same() -> None:
 def test_json_has_no_form_for_objects() -> None:
     with pytest.raises(TypeError, match=r"object .* has no form in JSON"):
         json_value({"x": object()})
+
+
+def test_integers_that_differ_must_be_equal_and_programs_have_no_bound() -> None:
+    x = np.arange(3)
+    report = check_parity(lambda x: x + 1, x, against=lambda x: x + 2, interpreter=False)
+    assert "native 1, other 2, must be equal; 3 of 3 elements are beyond the bound" in str(report)
+    floats = check_parity(lambda x: x + 1.0, x * 1.0, against=lambda x: x + 2.0, interpreter=False)
+    divergence = str(floats.first_divergence)
+    assert "ulps apart" in divergence
+    assert "allowed" not in divergence
+    assert "only the native one computes its result" in divergence

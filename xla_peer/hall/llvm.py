@@ -103,6 +103,12 @@ def is_positive_infinity(x: Any, y: Any) -> Any:
     return tnf.logical_and(x == x, tnf.logical_not(tnf.copysign(x, y) < np.inf))
 
 
+def shifted_products(factor: Any) -> Any:
+    """Sum the products of 0 to 20 and `factor`, shifted right by 29 bits and narrowed to int16."""
+    shifted = tnf.right_shift(tnf.arange(21) * tnf.astype(factor, "int64"), 29)
+    return tnf.sum(tnf.astype(tnf.astype(shifted, "int16"), "int64"))
+
+
 LLVM = tuple(report._replace(compiler="LLVM") for report in (
     Report("llvm/llvm-project 89516", "a conditional addition of the modulus to a remainder is wrong",
            POWER_REMAINDER, (i8(0, 3, 1), i8(-1, 1, -5)), i8(1, 1, 3)),
@@ -122,6 +128,8 @@ LLVM = tuple(report._replace(compiler="LLVM") for report in (
            LESS_ONE, (np.arange(0, 256, 32, dtype=np.uint8),), np.uint16(255)),
     Report("llvm/llvm-project 180456", "a difference among products is a product with 0",
            one_difference_three_products, (np.array([7, 1, 2, 3], np.int16),), np.array([7, 5, 4, 9], np.int16)),
+    Report("llvm/llvm-project 218844", "a sum of shifted products ignores that they are negative",
+           shifted_products, (np.int8(-102),), np.int64(-20)),
     Report("llvm/llvm-project 210093", "a shift becomes a product with a negative number",
            product_and_shift, (i8(5, 1),), i8(15, -128)),
 ))  # fmt: skip

@@ -36,6 +36,10 @@ SEARCHES = (
     "XLA:CPU YNNPACK wrong result convolution dot reduce large input reproducer jax 2026",
     "XLA simplifier pass miscompiles while loop gather scatter dot batch dimension incorrect values CPU",
     "jax CPU backend index_update cumsum sort argsort wrong answer under jit XLA:CPU bug",
+    "stablehlo simplification pass folds incorrectly wrong result pattern rewrite bug enzyme-jax",
+    "torch.compile inductor CPU silently incorrect result integer expected eager actual compiled 2026",
+    "openxla/xla AlgebraicSimplifier incorrect for NaN signed zero integer overflow HLO before after wrong",
+    "triton wrong result kernel integer division remainder reduce argmax incorrect expected got interpreter",
     "LLVM InstCombine SLP vectorizer miscompile wrong result integer min max abs umul overflow fold",
 )
 """Search terms that were used to find public reports."""
@@ -84,5 +88,15 @@ ELSEWHERE = (
     ("apache/tvm 18896 to 18902", "float16, whose rounding decides the results"),
     ("llvm/llvm-project 89500 and 114181", "poison values, which tensor programs lack"),
     ("llvm/llvm-project 92887", "stores to memory, which tensor programs lack"),
+    ("EnzymeAD/Enzyme-JAX 1796", "the module of a large model, and no numbers"),
+    ("jax-ml/jax 37382", "only on NVIDIA's GPUs, with a lower optimisation level"),
+    ("jax-ml/jax 17003", "only on NVIDIA's GPUs; the wrong numbers were not available"),
+    ("pytorch/pytorch 190764", "the numbers of its matrices were not available"),
+    ("pytorch/pytorch 183761", "float16, whose rounding decides the result"),
+    ("google/xls 366", "integers of 61 bits"),
+    (
+        "tensorflow/tensorflow 118727",
+        "StableHLO does not define the conversion of negative numbers to unsigned integers",
+    ),
     ("tensorflow/tensorflow 126212", "StableHLO does not define the conversion of NaN to integers"),
 )

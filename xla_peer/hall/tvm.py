@@ -105,6 +105,8 @@ TVM = tuple(report._replace(compiler="TVM") for report in (
     Report("apache/tvm 18598", "slopes of a parametric rectifier are applied along the wrong axis",
            lambda x, slope: tnf.where(x < 0, slope[:, None] * x, x), (FEATURES, f32(2, 3, 4)),
            f32(1, -4, 3, -12, 5, -24).reshape(1, 3, 2)),
+    Report("tile-ai/tilelang 2638", "x 0 is folded to 0, although x may be infinite or NaN",
+           lambda x: x * np.float32(0), (f32(np.inf, 2, np.nan),), f32(np.nan, 0, np.nan)),
     Report("apache/tvm 16211", "a factor is moved before a rectifier although it may be negative",
            scaled_after, (f32(1, 2, -3, 1).reshape(2, 2), f32(1, -1, 2, 1).reshape(2, 2), f32(-1, 2)),
            f32(-5, 2, 0, 8).reshape(2, 2)),

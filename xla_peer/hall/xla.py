@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import tenferro as tnf
-from xla_peer.hall.report import Report, f32, i8, main
+from xla_peer.hall.report import Report, f32, i8, i32, main
 
 __all__ = ["XLA"]
 
@@ -184,6 +184,16 @@ ANGLE_OF_FALSE = main(
   return %4 : tensor<5xf32>
 """,
 )
+WRAPPED_IOTA = main(
+    "%x: tensor<129xi8>",
+    "tensor<129xi1>",
+    """
+  %0 = stablehlo.iota dim = 0 : tensor<129xi8>
+  %1 = stablehlo.compare LT, %0, %x, SIGNED : (tensor<129xi8>, tensor<129xi8>) -> tensor<129xi1>
+  return %1 : tensor<129xi1>
+""",
+)
+ROW_OF_BITS = i8(1, 1, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0)
 GRID = np.arange(8192, dtype=np.float32).reshape(64, 128)
 DIGITS = np.array([3, 1, 2, 0, 5, 4, 9, 8, 7, 6])
 LARGEST = float(np.finfo(np.float32).max)
@@ -313,6 +323,16 @@ XLA = (
     Report("jax-ml/jax 40412", "sums along the fourth of seven axes end the process",
            lambda x, y: tnf.sum(x * y, axis=3), (ones(3, 1, 2, 2, 8, 8, 8), ones(3, 1, 2, 2, 8, 8, 8)),
            2 * ones(3, 1, 2, 8, 8, 8)),
+    Report("openxla/xla 46628", "the absolute value of the least int8 counts as not negative, although it is",
+           lambda x: tnf.abs(x) < 0, (i8(-128, -1, 5),), np.array([True, False, False])),
+    Report("openxla/xla 46628", "an iota of int8 counts as not negative, although it wraps around",
+           WRAPPED_IOTA, (np.zeros(129, np.int8),), np.arange(129) == 128),
+    Report("openxla/xla 9431", "two equal rows of int8 are not equal, on GPUs",
+           lambda x: tnf.all(x == np.stack([ROW_OF_BITS, ROW_OF_BITS]), axis=-1), (ROW_OF_BITS,),
+           np.array([True, True])),
+    Report("openxla/stablehlo 2633", "a bitwise and with 1 is replaced by its other operand",
+           lambda x: tnf.bitwise_and(x, np.int32(1)), (i32(6, 7),), i32(0, 1),
+           compiler="StableHLO's passes"),
     Report("openxla/stablehlo 2887", "the minimum of constants is folded to the maximum",
            FOLDED, (f32(0, 0, 0),), f32(1, -3, np.nan), compiler="StableHLO's passes"),
 )  # fmt: skip

@@ -27,6 +27,7 @@ from tenferro.ops import indexing as ix
 from tenferro.ops import reduction as re
 from tenferro.types import DType
 from xla_peer.parity.rounding import ROUNDING
+from xla_peer.parity.ulps import are_small_whole
 
 __all__ = ["accumulated_error"]
 
@@ -62,6 +63,10 @@ def accumulated_error(
     """
     if isinstance(op, ix.Scatter):
         return _scattered(op, kernel, operands, result, pending)
+    if not pending and all([are_small_whole(x, result.dtype) for x in operands]):
+        magnitude = _magnitude(op, kernel, operands, result)
+        if are_small_whole(magnitude, result.dtype):
+            return np.zeros(result.shape)  # no partial sum is rounded
     share = pending / 4 + _share(op, operands, result)
     if not share:
         return np.zeros(result.shape)
@@ -103,6 +108,9 @@ def _share(op: Any, operands: Sequence[Any], result: Any) -> float:
     is_one_chain = alone == 2 or (isinstance(op, co.DotGeneral) and _is_one_chain(op, *operands))
     chain = terms[:, : LONGEST if is_one_chain else BLOCK, None]
     longest = _measured(combine, chain)
+    if alone == 2 and work != result.dtype:
+        # A reduction applies its combiner to numbers of its own dtype, so it may round each partial sum to this dtype.
+        longest = max(longest, _measured(combine, chain.astype(result.dtype)))
     if combine is np.add:  # factors of a product do not cancel, so lanes do not increase its error
         longest = max(longest, _in_lanes(terms))
     grown = max(1.0, count / LONGEST)
@@ -141,7 +149,7 @@ def _measured(combine: np.ufunc, terms: Any) -> float:
     partial = combine.accumulate(terms, axis=1)
     exact = combine.accumulate(terms.astype(wide), axis=1)
     size = combine.accumulate(np.abs(terms).astype(np.float64), axis=1).sum(axis=2)
-    error = (np.abs((partial - exact).sum(axis=2)) / size).astype(np.float64)
+    error = (np.abs((partial.astype(wide) - exact).sum(axis=2)) / size).astype(np.float64)
     return float(np.max(error, where=np.isfinite(error), initial=0.0))
 
 

@@ -70,14 +70,18 @@ def aligned(
         return x in maker_of and there is not None and _reads(other, there, side.class_of[x])
 
     def is_altered(x: int, y: int) -> bool:
-        """Return whether `y` is an altered copy of `x`: the same class of op computes both, and only `x` is common."""
+        """Return whether `y` is an altered copy of `x`, which is common although `y` is not.
+
+        The same class of op computes both, or another op computes `y` from the operands of `x`.
+        """
         step, there = maker_of.get(x), other_maker_of.get(y)
-        return (
-            y not in other.common
-            and step is not None
-            and there is not None
-            and _are_alike(step, there, x, y)
-        )
+        if y in other.common or step is None or there is None:
+            return False
+        return _are_alike(step, there, x, y) or reads_the_same(step, there)
+
+    def reads_the_same(step: Instruction, there: Instruction) -> bool:
+        """Return whether the operands of two instructions correspond."""
+        return [side.class_of[x] for x in step.inputs] == [other.class_of[y] for y in there.inputs]
 
     while waiting:
         slot, other_slot = waiting.pop()
@@ -89,10 +93,11 @@ def aligned(
             alignment.places.append((slot, other_slot))  # the other program inserts an op
             continue
         if step is None or there is None or not _are_alike(step, there, slot, other_slot):
-            # If the other program lacks the value of `slot`, and reads another common value in its place, the
-            # instruction that computes `slot` is recorded.
-            is_replaced = (
-                step is not None and slot not in side.common and other_slot in other.common
+            # If the other program has no such value, and reads another value of the first program in its place, the
+            # instruction of the missing value is named.
+            is_replaced = step is not None and (
+                (slot not in side.common and other_slot in other.common)
+                or (slot in side.common and is_altered(slot, other_slot))
             )
             (alignment.places if is_replaced else alignment.open).append((slot, other_slot))
             continue

@@ -15,6 +15,7 @@ from tenferro.program import GraphProgram
 from tenferro.types import flatten, unflatten
 from xla_peer.isolated import isolated_peer
 from xla_peer.notices import noticed
+from xla_peer.parity.budget import LOCATE_SECONDS, Budget
 from xla_peer.parity.collectives import wrong_collective
 from xla_peer.parity.comparison import Allowance, OutputParity, Tolerance, compare
 from xla_peer.parity.confidence import CONFIDENCE, required_confidence
@@ -37,7 +38,7 @@ from xla_peer.parity.untouched import Untouched, reaching, untouched
 from xla_peer.pullback import active, float_vjp
 from xla_peer.tracing import traced
 
-__all__ = ["check_parity", "departing", "tolerance_of"]
+__all__ = ["budget_of", "check_parity", "departing", "tolerance_of"]
 
 
 def check_parity(
@@ -53,6 +54,7 @@ def check_parity(
     confidence: float = CONFIDENCE,
     interpreter: bool | None = None,
     locate: bool = True,
+    locate_seconds: float = LOCATE_SECONDS,
     context: AdContext | None = None,
     isolated: bool | None = None,
     precision: str | None = None,
@@ -84,6 +86,8 @@ def check_parity(
         interpreter: whether StableHLO's reference interpreter computes a third result, in a separate process. By
             default it does so if the paths disagree and the program is small.
         locate: whether to find the first op that diverges if the paths disagree; in a loop, with its iteration.
+        locate_seconds: the time for this search. When it is over, the report names the first op that is known to
+            diverge, and says that the search ended.
         context: the context with the derivative rules for `grad`.
         isolated: whether XLA runs in a child process. If it crashes, hangs or exhausts memory there, the verdict is
             `peer ended`, and the report has the module that causes this. By default XLA runs in a child process,
@@ -100,7 +104,7 @@ def check_parity(
     Raises:
         ArityError, DTypeError, ShapeError: the arrays do not fit, or outputs of `against` have wrong types.
         InvalidConfigError: a tolerance is negative or not finite; `grad` is given with `against`; `search` is
-            negative; `bound` or `precision` is unknown; a proven bound is combined with a tolerance; or the
+            negative; `locate_seconds` is negative or NaN; `bound` or `precision` is unknown; a proven bound is combined with a tolerance; or the
             confidence is not between 0 and 1.
 
     >>> report = check_parity(lambda x: x * 2, np.arange(3.0))
@@ -113,6 +117,7 @@ def check_parity(
         raise InvalidConfigError(
             f"check_parity: search must be a number of arguments of at least 0, got {search}"
         )
+    budget_of("check_parity", locate_seconds)
     tolerance = tolerance_of("check_parity", ulps, rtol, atol)
     is_proven = _is_proven(bound, tolerance)
     is_granted = required_precision("check_parity", precision) is None and tolerance is None
@@ -132,7 +137,8 @@ def check_parity(
     contender = None if against is None else Contender(against, static, peer)
 
     def checked(arguments: Sequence[Any]) -> ParityReport:
-        check = Check(static, arguments, paths, interpreter, is_granted)
+        budget = budget_of("check_parity", locate_seconds)
+        check = Check(static, arguments, paths, interpreter, is_granted, budget)
         return check.report(locate) if contender is None else check.against(contender, locate)
 
     report = replace(checked(leaves), untouched=untouched(static, leaves), leaves=tuple(leaves))
@@ -185,9 +191,10 @@ class Check:
         paths: NativeAndPeer,
         interpreter: bool | None,
         is_granted: bool,
+        budget: Budget,
     ) -> None:
         self.program, self.leaves, self.paths = program, leaves, paths
-        self.is_granted = is_granted
+        self.is_granted, self.budget = is_granted, budget
         self.platform = getattr(paths.peer, "platform", type(paths.peer).__name__)
         self.interpreter = interpreter
 
@@ -198,7 +205,9 @@ class Check:
         try:
             peer = self.paths.peer_outputs(program, leaves)
         except PeerEndedError as error:
-            ending = first_ending(program, leaves, self.paths.peer, error, self.platform, locate)
+            ending = first_ending(
+                program, leaves, self.paths.peer, error, self.platform, locate, self.budget
+            )
             return self._ended(native, ending)
         allowed = self.paths.limits(program, leaves, native)
         outputs = compared(program, native, peer, allowed)
@@ -218,7 +227,7 @@ class Check:
             notes = (*notes, *reason)
         outputs, words, ending = self._with_original(outputs, native, peer, allowed, locate)
         if parted is None and locate and ending is None and any(o.outside for o in outputs):
-            parted = divergence_of_text(program, leaves, outputs, self.paths)
+            parted = divergence_of_text(program, leaves, outputs, self.paths, self.budget)
         return ParityReport(
             program=program.name,
             platform=self.platform,
@@ -226,7 +235,13 @@ class Check:
             interpreter=third.words,
             first_divergence=parted,
             decisions=decisions(program, leaves, outputs, self.paths.platform),
-            notes=(*self.paths.known_faults, *notes, *words, *self._open_steps(outputs)),
+            notes=(
+                *self.paths.known_faults,
+                *notes,
+                *words,
+                *self._open_steps(outputs),
+                *self.budget.notes,
+            ),
             bound=self.paths.bound_in_words,
             ended=ending,
         )
@@ -264,7 +279,7 @@ class Check:
             platform=self.platform if sides[1] == "other" else sides[1],
             outputs=tuple(outputs),
             sides=sides,
-            notes=self.paths.known_faults,
+            notes=(*self.paths.known_faults, *self.budget.notes),
             ended=ending,
         )
 
@@ -281,7 +296,7 @@ class Check:
         searching = f"searching for the first op of {self.program.name} that diverges"
         with noticed(searching, "searched for it", getattr(self.paths.peer, "notices", True)):
             try:
-                return first_divergence(self.program, self.leaves, self.paths), ()
+                return first_divergence(self.program, self.leaves, self.paths, self.budget), ()
             except PeerEndedError as error:
                 return None, (f"a part of the program ended the peer: {error.ending}",)
 
@@ -302,7 +317,8 @@ class Check:
             results = original_outputs(program, self.leaves, self.paths.peer)
         except PeerEndedError as error:
             ending = ending_of_text(program, self.leaves, error, self.platform)
-            ending = first_ending_of_text(ending, self.paths.peer) if locate else ending
+            if locate:
+                ending = first_ending_of_text(ending, self.paths.peer, self.budget)
             ended = [replace(output, ended=ending.how) for output in outputs]
             return tuple(ended), ("the original text ends the peer, its import does not",), ending
         except TenferroError as error:
@@ -355,7 +371,7 @@ class Check:
             outputs, notes = self._attributed(outputs, native, other, allowed, contender.name)
         if wrong and locate:
             theirs = contender.as_program(arguments)
-            parted = differing(program, theirs, leaves, wrong, sides)
+            parted = differing(program, theirs, leaves, wrong, sides, self.budget)
             notes += self._wrong_collective(other, allowed)
         return ParityReport(
             program=program.name,
@@ -364,7 +380,12 @@ class Check:
             first_divergence=parted,
             sides=sides,
             decisions=decisions(program, leaves, outputs, self.paths.platform),
-            notes=(*self.paths.known_faults, *notes, *self._open_steps(outputs)),
+            notes=(
+                *self.paths.known_faults,
+                *notes,
+                *self._open_steps(outputs),
+                *self.budget.notes,
+            ),
             bound=self.paths.bound_in_words,
         )
 
@@ -433,7 +454,9 @@ class Check:
                 notes.append(
                     f"{output.name}: {witness} agrees with {NATIVE if side == name else name}"
                 )
-        by_peer = first_divergence(program, self.leaves, self.paths) if alone_by_peer else None
+        by_peer = None
+        if alone_by_peer:
+            by_peer = first_divergence(program, self.leaves, self.paths, self.budget)
         if by_peer is not None:
             named, reason = departing(tuple([attributed[n] for n in alone_by_peer]), by_peer)
             for number, output in zip(alone_by_peer, named, strict=True):
@@ -469,12 +492,13 @@ def differing(
     leaves: Sequence[Any],
     outputs: Sequence[int],
     sides: tuple[str, str],
+    budget: Budget | None = None,
 ) -> Divergence | None:
     """Find the first op at which two programs differ, from their intermediate values."""
     if other is None:
         return None
     other = other.specialize(other.bind([leaf.shape for leaf in leaves]))
-    difference = first_difference(program, other, leaves, outputs)
+    difference = first_difference(program, other, leaves, outputs, budget)
     if difference is None:
         return None
     instruction, there = difference.instruction, difference.other_instruction
@@ -497,13 +521,26 @@ def differing(
         op=shown(difference.program, instruction),
         line=str(instruction.source or ""),
         output=worst,
-        verdict=f"its operands are in both programs, and its result only in {sides[0]}",
+        verdict=f"both programs compute its operands, but only the {sides[0]} one computes its result",
         program=alone_program,
         leaves=tuple(alone_leaves),
         iterations=difference.iterations,
         other=words,
         sides=sides,
     )
+
+
+def budget_of(name: str, seconds: float) -> Budget:
+    """Return the budget of the searches of a check.
+
+    Raises:
+        InvalidConfigError: the time is negative or NaN.
+    """
+    if not seconds >= 0:
+        raise InvalidConfigError(
+            f"{name}: locate_seconds must be a time of at least 0 seconds, got {seconds!r}"
+        )
+    return Budget(seconds)
 
 
 def _is_proven(bound: str, tolerance: Tolerance | None) -> bool:

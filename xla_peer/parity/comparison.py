@@ -142,6 +142,13 @@ class OutputParity:
     ended: str = ""
 
     @property
+    def distance(self) -> str:
+        """The difference and the bound at `worst`, in words. Integers and bools that are wrong must be equal."""
+        if self.outside and not self.spec.dtype.is_inexact:
+            return "must be equal"
+        return f"{self.ulps:.3g} ulps apart, {self.allowed:.3g} allowed"
+
+    @property
     def verdict(self) -> str:
         """`equal`, `rounding`, `unstable`, `peer departs`, `not decidable here`, `wrong: side`,
         `lower precision: how`, or `peer ended: how`.

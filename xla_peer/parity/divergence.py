@@ -7,6 +7,7 @@ The op is found by bisection: prefixes of the program run on both paths. Each pr
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ from tenferro.ops.control import ControlOp
 from tenferro.program import GraphProgram, Instruction, copy_into, makers
 from xla_peer.executor import XlaExecutor
 from xla_peer.isolated import IsolatedExecutor
+from xla_peer.parity.budget import Budget, SearchTimeoutError
 from xla_peer.parity.comparison import OutputParity
 from xla_peer.parity.iterations import iterations_of, native_outputs
 from xla_peer.parity.opinion import Opinion
@@ -111,13 +113,16 @@ class Divergence:
         line = "".join([f"\n  at {self.line}"] * bool(self.line))
         line += "".join([f"\n  in {iteration}" for iteration in reversed(self.iterations)])
         line += f"\n  {self.other}" if self.other else ""
-        worst = list(self.output.worst or ())
+        return f"first divergence: {self.op}{line}{self._difference()}\n  {self.verdict}"
+
+    def _difference(self) -> str:
+        """Return a line about the element with the largest difference; empty if the values were not compared."""
+        if not self.output.outside:
+            return ""
         one, other = self.sides
         return (
-            f"first divergence: {self.op}{line}\n"
-            f"  element {worst}: {one} {self.output.native!s}, {other} {self.output.xla!s}, "
-            f"{self.output.ulps:.3g} ulps apart, {self.output.allowed:.3g} allowed\n"
-            f"  {self.verdict}"
+            f"\n  element {list(self.output.worst or ())}: {one} {self.output.native!s}, {other} {self.output.xla!s}, "
+            f"{f'{self.output.ulps:.3g} ulps apart' if self.other else self.output.distance}"
         )
 
 
@@ -165,18 +170,20 @@ class _Parting(NamedTuple):
 
 
 def first_divergence(
-    program: GraphProgram, leaves: Sequence[Any], paths: Paths
+    program: GraphProgram, leaves: Sequence[Any], paths: Paths, budget: Budget | None = None
 ) -> Divergence | None:
     """Find the first op that diverges when it runs alone, or else the first op that diverges within the whole program.
 
     Args:
         program: a program with static shapes whose paths disagree.
+        budget: the time for the search. If it is over, the first op that is known to diverge is returned.
     """
+    budget = budget or Budget()
     iterations: list[str] = []
-    parting = _parting(program, leaves, paths)
-    while parting is not None:
-        inside = _inside(parting, paths)
-        inner = None if inside is None else _parting(*inside[1:], paths)
+    parting = _parting(program, leaves, paths, budget)
+    while parting is not None and not budget.is_exhausted:
+        inside = _inside(parting, paths, budget)
+        inner = None if inside is None else _parting(*inside[1:], paths, budget)
         if inside is None or inner is None:
             break
         line = f" at {parting.instruction.source}" if parting.instruction.source else ""
@@ -188,7 +195,9 @@ def first_divergence(
         op=shown(parting.program, parting.instruction) + parting.where,
         line=str(parting.instruction.source or ""),
         output=parting.output,
-        verdict=paths.opinion(parting.program, parting.leaves).words,
+        verdict="the search ended before the reference interpreter was asked"
+        if budget.is_exhausted
+        else paths.opinion(parting.program, parting.leaves).words,
         program=parting.program,
         leaves=tuple(parting.leaves),
         iterations=tuple(iterations),
@@ -204,12 +213,15 @@ def shown(program: GraphProgram, instruction: Instruction) -> str:
     return f"{instruction.op} ({operands}) -> {results}"
 
 
-def _parting(program: GraphProgram, leaves: Sequence[Any], paths: Paths) -> _Parting | None:
-    index = _bisected(program, leaves, paths)
+def _parting(
+    program: GraphProgram, leaves: Sequence[Any], paths: Paths, budget: Budget
+) -> _Parting | None:
+    index = _bisected(program, leaves, paths, budget)
     candidates = [(program, leaves)]
     if index is not None:
-        whole = prefix(program, program.instructions[index].outputs)
-        candidates = [alone(program, index, leaves), (whole, leaves)]
+        candidates = [(prefix(program, program.instructions[index].outputs), leaves)]
+        if not budget.is_exhausted:
+            candidates.insert(0, alone(program, index, leaves))
     for candidate, arguments in candidates:
         outputs = paths.compared(candidate, arguments)
         worst = next((output for output in outputs if output.outside), None)
@@ -220,23 +232,30 @@ def _parting(program: GraphProgram, leaves: Sequence[Any], paths: Paths) -> _Par
     instruction = maker(candidate, worst)
     if instruction is None:
         return None
-    where = "" if index is not None else ", and only within the whole program"
+    where = (
+        "" if index is not None or budget.is_exhausted else ", and only within the whole program"
+    )
     return _Parting(candidate, arguments, worst, instruction, where)
 
 
-def _inside(parting: _Parting, paths: Paths) -> tuple[str, GraphProgram, list[Any]] | None:
+def _inside(
+    parting: _Parting, paths: Paths, budget: Budget
+) -> tuple[str, GraphProgram, list[Any]] | None:
     """Find the first iteration of a loop whose body diverges on native values.
 
     Return the name of the iteration, the body and its arguments. Return None if the instruction is not a loop or a
-    conditional, or if each iteration agrees.
+    conditional, if each iteration agrees, or if the time is over.
     """
     program, leaves, _, instruction, _ = parting
     if not isinstance(instruction.op, ControlOp):
         return None
     operands = values_of(program, instruction.inputs, leaves)
-    for name, _, body, arguments in iterations_of(instruction.op, operands):
-        if not paths.agree(body, arguments):
-            return name, body, arguments
+    with contextlib.suppress(SearchTimeoutError):
+        for name, _, body, arguments in iterations_of(instruction.op, operands):
+            with budget.step():
+                agrees = paths.agree(body, arguments)
+            if not agrees:
+                return name, body, arguments
     return None
 
 
@@ -246,11 +265,14 @@ def maker(program: GraphProgram, output: OutputParity) -> Instruction | None:
     return makers(program.instructions).get(slot)
 
 
-def _bisected(program: GraphProgram, leaves: Sequence[Any], paths: Paths) -> int | None:
+def _bisected(
+    program: GraphProgram, leaves: Sequence[Any], paths: Paths, budget: Budget
+) -> int | None:
     """Return the index of the first instruction whose inputs agree on both paths and whose outputs do not, or None."""
 
     def agrees(index: int) -> bool:
-        return paths.agree(prefix(program, program.instructions[index].outputs), leaves)
+        with budget.step():
+            return paths.agree(prefix(program, program.instructions[index].outputs), leaves)
 
     numbers = maker_numbers(program)
     wrong = [numbers[slot] for slot in program.output_slots if slot in numbers]
@@ -265,9 +287,23 @@ def first_failing(
     Args:
         wrong: indices of the instructions that compute the wrong outputs.
         goes_well: a function of the index of an instruction. It returns whether a program that returns only the outputs
-            of this instruction succeeds. It is called at most once for each instruction.
+            of this instruction succeeds. It is called at most once for each instruction. If it raises `SearchTimeoutError`,
+            the first instruction that is known to fail is returned.
     """
     known: dict[int, bool] = {}
+    try:
+        return _first_failing(program, wrong, goes_well, known)
+    except SearchTimeoutError:
+        return min([index for index, is_well in known.items() if not is_well], default=None)
+
+
+def _first_failing(
+    program: GraphProgram,
+    wrong: Sequence[int],
+    goes_well: Callable[[int], bool],
+    known: dict[int, bool],
+) -> int | None:
+    """Find what `first_failing` returns, and add the results of `goes_well` to `known`."""
 
     def is_well(index: int) -> bool:
         if index not in known:

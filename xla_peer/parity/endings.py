@@ -11,6 +11,7 @@ from lowering import PLATFORMS, lower_to_stablehlo
 from tenferro.errors import PeerEndedError, TenferroError
 from tenferro.program import GraphProgram
 from tenferro.types import unflatten
+from xla_peer.parity.budget import Budget
 from xla_peer.parity.divergence import alone, first_failing, maker_numbers, prefix, shown
 from xla_peer.parity.reproduction import save_reproduction
 
@@ -100,11 +101,13 @@ def first_ending(
     error: PeerEndedError,
     platform: str,
     locate: bool = True,
+    budget: Budget | None = None,
 ) -> Ending:
     """Find the smallest part of a program that ends the peer in the same way, by bisection.
 
     Timeouts are not bisected, because each attempt would take as long.
     """
+    budget = budget or Budget()
     part, arguments, earliest, op, line = program, tuple(leaves), error, "", ""
     recurs = None
     if locate and error.ending != "timeout":
@@ -112,11 +115,13 @@ def first_ending(
         wrong = [numbers[slot] for slot in program.output_slots if slot in numbers]
 
         def succeeds(index: int) -> bool:
+            budget.spend()
             cone = prefix(program, program.instructions[index].outputs)
             return _ended(cone, leaves, peer) is None
 
         index = first_failing(program, wrong, succeeds)
-        recurs = index is not None if wrong else None
+        is_tried = wrong and not budget.is_exhausted
+        recurs = index is not None if is_tried or index is not None else None
         if index is not None:
             instruction = program.instructions[index]
             op, line = shown(program, instruction), str(instruction.source or "")

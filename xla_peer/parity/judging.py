@@ -9,7 +9,8 @@ from typing import Any
 from tenferro.errors import PeerEndedError, TenferroError
 from tenferro.program import GraphProgram
 from xla_peer.isolated import isolated_peer
-from xla_peer.parity.check import departing, tolerance_of
+from xla_peer.parity.budget import LOCATE_SECONDS, Budget
+from xla_peer.parity.check import budget_of, departing, tolerance_of
 from xla_peer.parity.comparison import Allowance, OutputParity, compare
 from xla_peer.parity.contenders import checked_outputs, original_outputs, program_of_module
 from xla_peer.parity.decisions import decisions
@@ -38,6 +39,7 @@ def judge(
     atol: float | None = None,
     interpreter: bool | None = None,
     locate: bool = True,
+    locate_seconds: float = LOCATE_SECONDS,
     isolated: bool | None = None,
     precision: str | None = None,
 ) -> ParityReport:
@@ -59,6 +61,7 @@ def judge(
         interpreter: whether to run the reference interpreter; by default it runs if the native run and PJRT do not
             decide.
         locate: whether to find the first op that diverges, if PJRT also computes the wrong output.
+        locate_seconds: the time for this search; see `check_parity`.
         precision: if None, products may have fewer bits as far as the module permits; the verdict is `lower
             precision`. "highest" does not accept fewer bits.
         isolated: see `check_parity`. If the module ends XLA's process, PJRT's result is not used.
@@ -66,7 +69,7 @@ def judge(
     Raises:
         MlirDiagnosticError, UnsupportedError: the text is not a module, or has operations without a counterpart.
         ArityError, ShapeError, DTypeError: inputs or outputs do not match the module.
-        InvalidConfigError: the precision is unknown.
+        InvalidConfigError: the precision is unknown, or `locate_seconds` is negative or NaN.
 
     >>> text = '''
     ... func.func @main(%x: tensor<2xf64>) -> tensor<2xf64> {
@@ -79,6 +82,7 @@ def judge(
     >>> report.ok, report.outputs[0].verdict
     (False, 'wrong: b')
     """
+    budget = budget_of("judge", locate_seconds)
     tolerance = tolerance_of("judge", ulps, rtol, atol)
     program = program_of_module(module, inputs)
     leaves = program.check_leaves(list(inputs))
@@ -111,7 +115,8 @@ def judge(
         notes += words
     parted = None
     if locate and any([output.outside for output in outputs]):
-        parted = _located(static, leaves, paths, witnesses, outputs, one, other, allowed)
+        parted = _located(static, leaves, paths, witnesses, outputs, one, other, allowed, budget)
+        notes += budget.notes
     if parted is not None:
         outputs, words = _defined(parted, outputs, witnesses, (one, other), allowed)
         notes += words
@@ -329,6 +334,7 @@ def _located(
     one: Sequence[Any],
     other: Sequence[Any],
     allowed: Sequence[Allowance],
+    budget: Budget,
 ) -> Divergence | None:
     """Find the first op on which PJRT diverges from the native run, if PJRT also computes the wrong output."""
     for number, output in enumerate(outputs):
@@ -337,7 +343,7 @@ def _located(
             [witnesses.peer_agrees(number, y[number], allowed[number]) for y in wrong]
         ):
             try:
-                return first_divergence(program, leaves, paths)
+                return first_divergence(program, leaves, paths, budget)
             except PeerEndedError:
                 return None  # a part may end the process even if the whole module does not
     return None

@@ -17,11 +17,13 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
-from tenferro.ops.control import ControlOp
+from tenferro.ops.control import ControlOp, Scan
 from tenferro.ops.source import Constant
+from tenferro.ops.structural import BroadcastInDim
 from tenferro.program import GraphProgram, Instruction
 from tenferro.types import DType
 from xla_peer.parity.alignment import Side, aligned
+from xla_peer.parity.budget import Budget, SearchTimeoutError
 from xla_peer.parity.divergence import maker_numbers, values_of
 from xla_peer.parity.iterations import iterations_of, native_outputs
 
@@ -71,18 +73,24 @@ class Difference(NamedTuple):
 
 
 def first_difference(
-    program: GraphProgram, other: GraphProgram, leaves: Sequence[Any], outputs: Iterable[int]
+    program: GraphProgram,
+    other: GraphProgram,
+    leaves: Sequence[Any],
+    outputs: Iterable[int],
+    budget: Budget | None = None,
 ) -> Difference | None:
     """Find the first difference of two programs; None if no difference is found, or the values are too large to keep.
 
     Args:
         program, other: programs with static shapes and arguments of the same types.
         outputs: the indices of the outputs that differ.
+        budget: the time for the search inside loops.
     """
+    budget = budget or Budget()
     iterations: list[str] = []
     difference = _difference((program, leaves), (other, leaves), list(outputs), ())
     while difference is not None:
-        inner = _inside(difference)
+        inner = _inside(difference, budget)
         if inner is None:
             break
         iterations.append(inner[0])
@@ -122,9 +130,9 @@ def _difference(
     if values is None or other_values is None:
         return None
     if outputs is None:
-        outputs = _parting_outputs(values, other_values)
-    slots = [program.output_slots[n] for n in outputs if n < len(program.output_slots)]
-    other_slots = [other.output_slots[n] for n in outputs if n < len(other.output_slots)]
+        pairs = _parting_slots(values, other_values)
+    else:
+        pairs = [(program.output_slots[n], other.output_slots[n]) for n in outputs]
     classes = _classes(values, other_values)
     common = set(classes[0].values()) & set(classes[1].values())
     same, other_same = (
@@ -133,7 +141,7 @@ def _difference(
     walk = aligned(
         Side(program, classes[0], same),
         Side(other, classes[1], other_same),
-        list(zip(slots, other_slots, strict=False)),
+        pairs,
         lambda x, y: _key(values.by_slot[x]) == _key(other_values.by_slot[y]),
         lambda x, y: _are_close(values.by_slot[x], other_values.by_slot[y]),
     )
@@ -163,20 +171,32 @@ def _difference(
     number = min(begins, default=None)
     other_number = None if number is None else _counterpart(program, number, other, other_begins)
     if number is None or not other_slots:
-        number, other_number = _swapped(program, other, values, other_values, outputs)
+        number, other_number = _swapped(values, other_values, pairs)
     if number is None:
         return None
     return Difference(program, number, leaves, iterations, other, other_number, other_leaves)
 
 
-def _parting_outputs(values: _Values, others: _Values) -> list[int]:
-    """Return the numbers of the outputs that differ between the bodies of two loops."""
-    pairs = zip(values.program.output_slots, others.program.output_slots, strict=False)
-    return [
-        number
-        for number, (slot, other_slot) in enumerate(pairs)
-        if not _are_close(values.by_slot[slot], others.by_slot[other_slot])
+def _parting_slots(values: _Values, others: _Values) -> list[tuple[int, int]]:
+    """Return the pairs of the slots of the outputs that differ between the bodies of two loops.
+
+    If the bodies have different numbers of outputs, an output differs if no output of the other body is close to it.
+    """
+    slots, other_slots = values.program.output_slots, others.program.output_slots
+    if len(slots) == len(other_slots):
+        return [
+            (slot, other)
+            for slot, other in zip(slots, other_slots, strict=True)
+            if not _are_close(values.by_slot[slot], others.by_slot[other])
+        ]
+    alone = [
+        [x for x in of if not any([_are_close(one.by_slot[x], two.by_slot[y]) for y in among])]
+        for one, of, two, among in (
+            (values, slots, others, other_slots),
+            (others, other_slots, values, slots),
+        )
     ]
+    return list(zip(*alone, strict=False))
 
 
 def _classes(values: _Values, others: _Values) -> tuple[dict[int, int], dict[int, int]]:
@@ -203,21 +223,20 @@ def _classes(values: _Values, others: _Values) -> tuple[dict[int, int], dict[int
 
 
 def _swapped(
-    program: GraphProgram,
-    other: GraphProgram,
-    values: _Values,
-    other_values: _Values,
-    outputs: Sequence[int],
+    values: _Values, other_values: _Values, pairs: Sequence[tuple[int, int]]
 ) -> tuple[int | None, int | None]:
     """Return the instructions, in both programs, that compute the first differing output.
 
     This function is used if the output's values also occur elsewhere in the other program, for example because two
     outputs are swapped.
+
+    Args:
+        pairs: the slots of corresponding outputs.
     """
-    for number in outputs:
-        slot, other_slot = program.output_slots[number], other.output_slots[number]
+    for slot, other_slot in pairs:
         if not _are_close(values.by_slot[slot], other_values.by_slot[other_slot]):
-            return maker_numbers(program).get(slot), maker_numbers(other).get(other_slot)
+            numbers, other_numbers = map(maker_numbers, (values.program, other_values.program))
+            return numbers.get(slot), other_numbers.get(other_slot)
     return None, None
 
 
@@ -310,32 +329,43 @@ def _beginnings(
 ) -> tuple[list[int], list[int]]:
     """Find the instructions at which both programs begin to differ.
 
-    A constant without a partner is such an instruction only if the other program also has a constant of its type
-    without a partner. Otherwise the instruction that reads the constant is returned.
+    A constant without a partner, or its broadcast, is such an instruction only if the other program also has one of its
+    type without a partner. Otherwise the instruction that reads the constant is returned.
     """
     begins, other_begins = (
         _begins(program, partners[0], slots),
         _begins(other, partners[1], other_slots),
     )
+    slots_of = _constants(program), _constants(other)
     constants, other_constants = (
-        {str(part.types[part.instructions[n].outputs[0]]) for n in numbers if _is_constant(part, n)}
-        for part, numbers in ((program, begins), (other, other_begins))
+        {
+            str(part.types[slot])
+            for n in numbers
+            for slot in part.instructions[n].outputs
+            if slot in constant
+        }
+        for part, numbers, constant in zip(
+            (program, other), (begins, other_begins), slots_of, strict=True
+        )
     )
     if constants & other_constants or not constants | other_constants:
         return begins, other_begins
     readers = (
-        _begins(program, partners[0] | _constants(program), slots),
-        _begins(other, partners[1] | _constants(other), other_slots),
+        _begins(program, partners[0] | slots_of[0], slots),
+        _begins(other, partners[1] | slots_of[1], other_slots),
     )
     return readers[0] or begins, readers[1] or other_begins
 
 
-def _is_constant(program: GraphProgram, number: int) -> bool:
-    return isinstance(program.instructions[number].op, Constant)
-
-
 def _constants(program: GraphProgram) -> set[int]:
-    return {step.outputs[0] for step in program.instructions if isinstance(step.op, Constant)}
+    """Return the slots of constants and of their broadcasts."""
+    constants = set[int]()
+    for step in program.instructions:
+        if isinstance(step.op, Constant) or (
+            isinstance(step.op, BroadcastInDim) and step.inputs[0] in constants
+        ):
+            constants.add(step.outputs[0])
+    return constants
 
 
 def _begins(program: GraphProgram, partners: set[int], slots: Sequence[int]) -> list[int]:
@@ -366,11 +396,12 @@ def _counterpart(
     step = program.instructions[index]
     types = [program.types[slot] for slot in step.outputs]
 
-    def likeness(number: int) -> tuple[bool, bool, int]:
+    def likeness(number: int) -> tuple[bool, bool, bool, int]:
         there = other.instructions[number]
         same_types = [other.types[slot] for slot in there.outputs] == types
         return (
             type(there.op) is not type(step.op),
+            isinstance(there.op, ControlOp) is not isinstance(step.op, ControlOp),
             not same_types or isinstance(there.op, Constant),
             number,
         )
@@ -378,7 +409,7 @@ def _counterpart(
     return min(begins, key=likeness, default=None)
 
 
-def _inside(difference: Difference) -> tuple[str, Call, Call] | None:
+def _inside(difference: Difference, budget: Budget) -> tuple[str, Call, Call] | None:
     """Find the first iteration of a loop in which the bodies of both programs compute different results.
 
     Each body runs on the values of its own program. Return a description of the iteration, and both bodies with their
@@ -387,6 +418,9 @@ def _inside(difference: Difference) -> tuple[str, Call, Call] | None:
     step, other = difference.instruction, difference.other_instruction
     if not isinstance(step.op, ControlOp) or other is None or type(other.op) is not type(step.op):
         return None
+    lengths = {op.length for op in (step.op, other.op) if isinstance(op, Scan)}
+    if len(lengths) > 1:
+        return None  # the loop itself differs
     operands = values_of(difference.program, step.inputs, difference.leaves)
     others = values_of(difference.other, other.inputs, difference.other_leaves)
     line = f" at {step.source}" if step.source else ""
@@ -394,14 +428,19 @@ def _inside(difference: Difference) -> tuple[str, Call, Call] | None:
         iterations_of(step.op, operands), iterations_of(other.op, others), strict=False
     ):
         (name, number, body, arguments), (_, other_number, partner, other_arguments) = one, two
+        try:
+            budget.spend()
+        except SearchTimeoutError:
+            return None
         if number != other_number:
             return None
         results, other_results = (
             native_outputs(body, arguments),
             native_outputs(partner, other_arguments),
         )
-        if not all([any([_are_close(y, z) for z in other_results]) for y in results]) or not all(
-            [_are_close(y, z) for y, z in zip(results, other_results, strict=False)]
+        if not all([any([_are_close(y, z) for z in other_results]) for y in results]) or (
+            len(results) == len(other_results)
+            and not all([_are_close(y, z) for y, z in zip(results, other_results, strict=True)])
         ):
             return f"{name}{line}", (body, arguments), (partner, other_arguments)
     return None

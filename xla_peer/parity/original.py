@@ -12,6 +12,7 @@ from lowering.importing import NamedValue, import_values
 from lowering.module import StableHloModule
 from tenferro.errors import PeerEndedError, TenferroError
 from tenferro.program import GraphProgram
+from xla_peer.parity.budget import Budget, SearchTimeoutError
 from xla_peer.parity.comparison import Allowance, OutputParity, compare
 from xla_peer.parity.contenders import original_outputs
 from xla_peer.parity.divergence import Divergence
@@ -73,6 +74,7 @@ def divergence_of_text(
     leaves: Sequence[Any],
     outputs: Sequence[OutputParity],
     paths: NativeAndPeer,
+    budget: Budget | None = None,
 ) -> Divergence | None:
     """Find the first operation of the original text whose results through PJRT differ from the native results.
 
@@ -91,7 +93,11 @@ def divergence_of_text(
         ]
         if cuts is None or not makers:
             return None
-        first = _first(makers[0], lambda number: _parting(cuts.module, number, leaves, paths))
+        first = _first(
+            makers[0],
+            lambda number: _parting(cuts.module, number, leaves, paths),
+            budget or Budget(),
+        )
     except TenferroError:
         return None
     if first is None:
@@ -110,7 +116,7 @@ def divergence_of_text(
     )
 
 
-def first_ending_of_text(whole: Ending, peer: Any) -> Ending:
+def first_ending_of_text(whole: Ending, peer: Any, budget: Budget | None = None) -> Ending:
     """Find the first operation with which the original text ends the peer, by bisection; see `divergence_of_text`.
 
     Timeouts are not bisected, because each attempt would take as long.
@@ -126,7 +132,9 @@ def first_ending_of_text(whole: Ending, peer: Any) -> Ending:
         if cuts is None:
             return whole
         last = len(cuts.operations) - 1
-        first = _first(last, lambda number: _ended(cuts.module, number, leaves, peer))
+        first = _first(
+            last, lambda number: _ended(cuts.module, number, leaves, peer), budget or Budget()
+        )
     except TenferroError:
         return whole
     if first is None:
@@ -151,10 +159,11 @@ def _cuts(program: GraphProgram, leaves: Sequence[Any]) -> _Cuts | None:
     return _Cuts(module, [list(values) for _, values in by_operation])
 
 
-def _first(last: int, failing: Callable[[int], Any]) -> tuple[int, Any] | None:
+def _first(last: int, failing: Callable[[int], Any], budget: Budget) -> tuple[int, Any] | None:
     """Find the first failing number from 0 to `last` by bisection; None if `last` does not fail.
 
-    Return the number, and the description of the failure that `failing` returns for it.
+    Return the number, and the description of the failure that `failing` returns for it. If the time is over, return the
+    first number that is known to fail.
     """
     failure = failing(last)
     if failure is None:
@@ -162,7 +171,11 @@ def _first(last: int, failing: Callable[[int], Any]) -> tuple[int, Any] | None:
     low, high = -1, last
     while high - low > 1:
         middle = (low + high) // 2
-        earlier = failing(middle)
+        try:
+            with budget.step():
+                earlier = failing(middle)
+        except SearchTimeoutError:
+            break
         if earlier is None:
             low = middle
         else:

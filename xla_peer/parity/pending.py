@@ -10,16 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import ml_dtypes
+import numpy as np
 
 from tenferro.facts import Fact, ops_with
 from tenferro.ops import StdTensorOp
 from tenferro.ops import analytic as an
+from tenferro.ops import contraction as co
 from tenferro.ops import elementwise as el
+from tenferro.ops import indexing as ix
 from tenferro.ops import reduction as re
 from tenferro.ops import structural as st
 from tenferro.ops.control import ControlOp
+from tenferro.ops.source import Constant
 from tenferro.program import GraphProgram, Instruction
 from tenferro.types import DType, TensorSpec
 from xla_peer.parity.rounding import Rounding, rounding_of
@@ -27,6 +32,7 @@ from xla_peer.parity.rounding import Rounding, rounding_of
 __all__ = [
     "ADDITIVE",
     "DISCRETE",
+    "EXACT_TERMS",
     "WHOLE",
     "Pending",
     "divides_by_reciprocal",
@@ -41,6 +47,8 @@ LEAST_NARROW_ULPS = 2.0
 """Difference in ulps that is always allowed for float16 and bfloat16, which are computed in float32 and rounded once.
 """
 ADDITIVE = (el.Add, el.Subtract)
+EXACT_TERMS = 2
+"""Maximum number of terms whose sum every implementation rounds in the same way."""
 MULTIPLICATIVE = (el.Multiply, el.Divide, el.Convert)
 CHOICES = ops_with(Fact.CHOOSES)
 DISCRETE = ops_with(Fact.JUMPS)
@@ -48,6 +56,22 @@ DISCRETE = ops_with(Fact.JUMPS)
 WHOLE = ops_with(Fact.WHOLE)
 JUMPING = ops_with(Fact.JUMPS | Fact.HIDES_JUMPS)
 ELEMENT_BY_ELEMENT = (*el.CARDS, *an.CARDS, *st.CARDS)
+KEEPS_WHOLE = (
+    *(
+        el.Add,
+        el.Subtract,
+        el.Multiply,
+        el.Negate,
+        el.Abs,
+        el.Maximum,
+        el.Minimum,
+        el.Clamp,
+        el.Select,
+        el.Convert,
+    ),
+    *(*st.CARDS, *re.CARDS, co.DotGeneral, ix.Gather),
+)
+"""Ops that return whole numbers if all float operands are whole numbers."""
 
 
 def unit(dtype: DType) -> float:
@@ -67,6 +91,11 @@ class Pending:
         is_repeated: whether the value is a broadcast that repeats elements, possibly followed by elementwise ops.
         is_carried: whether the value depends on an argument of a loop's body, which an earlier iteration may have
             computed. A compiler may combine iterations in another order, as an associative scan does.
+        is_whole: whether the ops alone show that all finite elements are whole numbers.
+        window: for a sum of slices of one array, the slot of this array; -1 for other values. A sum over windows is
+            imported as such a sum, and may be added in any order.
+        terms: the number of slices in this sum; 1 for a slice.
+        narrow: the dtype to which each partial sum over a window may be rounded, if the import computes in a wider one.
     """
 
     rounding: float = 0.0
@@ -75,6 +104,10 @@ class Pending:
     product: float = 0.0
     is_repeated: bool = False
     is_carried: bool = False
+    is_whole: bool = False
+    window: int = -1
+    terms: int = 0
+    narrow: DType | None = None
 
     def least_ulps(self, dtype: DType) -> float:
         """Return the difference that is always allowed, in units in the last place; 0 if the value may not differ.
@@ -112,18 +145,31 @@ def pending_roundings(
 
 def _pending(program: GraphProgram, inputs: Sequence[Pending], platform: str) -> list[Pending]:
     pending = [Pending()] * program.n_slots
+    narrow: dict[Any, DType] = {}
     for slot, value in zip(program.input_slots, inputs, strict=True):
         pending[slot] = value
     for step in program.instructions:
         operands = [pending[slot] for slot in step.inputs]
         specs = tuple([program.types[slot] for slot in step.inputs])
         is_carried = any(operand.is_carried for operand in operands)
+        if (
+            step.source
+            and isinstance(step.op, el.Convert)
+            and specs[0].dtype.accumulator is step.op.to
+        ):
+            narrow[step.source] = specs[0].dtype
+        window, terms = _summed_slices(step, operands)
         for slot in step.outputs:
             value = _result(step, operands, specs, program.types[slot], platform)
             pending[slot] = replace(
                 value,
+                differs=value.differs or terms > EXACT_TERMS,
+                window=window,
+                terms=terms,
+                narrow=narrow.get(step.source),
                 is_repeated=_repeats(step.op, operands, specs, program.types[slot]),
                 is_carried=is_carried and program.types[slot].dtype.is_inexact,
+                is_whole=_is_whole(step.op, operands, program.types[slot]),
             )
     return pending
 
@@ -159,13 +205,38 @@ def _result(
     if isinstance(op, MULTIPLICATIVE) and not spec.dtype.is_complex:
         differs = differs or any(before) or divides_by_reciprocal(op, operands, specs)
         differs = differs or rounding.real > 0
-        return Pending(sum(before) + own, differs, is_constant, sum(before) + own)
+        # A conversion from integers cannot be contracted with a sum.
+        is_product = specs[0].dtype.is_inexact
+        product = sum(before) + own if is_product else 0.0
+        return Pending(sum(before) + own, differs, is_constant, product)
     is_complex = any(x.dtype.is_complex for x in (spec, *specs))
     if not (rounding.output(is_complex) or rounding.combined):
         return Pending(own, differs or any(before), is_constant)
     # float16 and bfloat16 are computed in float32. A small difference there may round to adjacent narrow numbers.
     is_narrow = spec.dtype.accumulator is not spec.dtype
     return Pending(2 * own if is_narrow else own, True, is_constant)
+
+
+def _summed_slices(step: Instruction, operands: Sequence[Pending]) -> tuple[int, int]:
+    """Return `Pending.window` and `Pending.terms` of the result of a step."""
+    first = operands[0] if operands else Pending()
+    if isinstance(step.op, st.Slice):
+        return (first.window, first.terms) if first.terms > 1 else (step.inputs[0], 1)
+    if not isinstance(step.op, el.Add) or not -1 < first.window == operands[1].window:
+        return -1, 0
+    return first.window, first.terms + operands[1].terms
+
+
+def _is_whole(op: StdTensorOp, operands: Sequence[Pending], spec: TensorSpec) -> bool:
+    """Return whether a step returns whole numbers for any operands of which the `is_whole` ones are whole numbers."""
+    if not spec.dtype.is_inexact or (type(op) in WHOLE and not spec.dtype.is_complex):
+        return True
+    if isinstance(op, Constant):
+        array = np.asarray(op.array)
+        return not spec.dtype.is_complex and bool(
+            ((array == np.rint(array)) | (array != array)).all()
+        )
+    return isinstance(op, KEEPS_WHOLE) and all(operand.is_whole for operand in operands)
 
 
 def may_jump(program: GraphProgram) -> bool:

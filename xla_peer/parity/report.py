@@ -205,7 +205,7 @@ class ParityReport:
         return (
             words
             if self.reproduction is not None
-            else "compare the intermediate values; see docs/parity.md"
+            else "compare the intermediate values with those of xla_peer.golden; see docs/parity.md"
         )
 
     def save(self, folder: Any, seconds: float = 20.0) -> Path | None:
@@ -260,7 +260,7 @@ def _size_of(output: OutputParity, sides: tuple[str, str]) -> str:
     one, other = sides
     return (
         f"{list(output.worst)}: {one} {_shown(output.native)}, {other} {_shown(output.xla)}, "
-        f"{output.ulps:.3g} ulps apart, {output.allowed:.3g} allowed; {output.outside} of {output.spec.size} elements"
+        f"{output.distance}; {output.outside} of {output.spec.size} elements are beyond the bound"
     )
 
 

@@ -31,10 +31,12 @@ from tenferro.ops.control import ControlOp
 from tenferro.program import GraphProgram, Instruction, native_executor
 from tenferro.types import DType, TensorSpec
 from xla_peer.parity.accumulation import accumulated_error
+from xla_peer.parity.budget import spend_time
 from xla_peer.parity.candidates import CARRIERS
 from xla_peer.parity.pending import (
     ADDITIVE,
     DISCRETE,
+    EXACT_TERMS,
     WHOLE,
     Pending,
     divides_by_reciprocal,
@@ -42,7 +44,7 @@ from xla_peer.parity.pending import (
     unit,
 )
 from xla_peer.parity.rounding import ROUNDING, TRANSCENDENTAL, Rounding, rounding_of
-from xla_peer.parity.ulps import modulus
+from xla_peer.parity.ulps import are_small_whole, modulus
 
 __all__ = [
     "Moved",
@@ -173,6 +175,20 @@ class Operands:
         return self.dtypes[0].is_inexact
 
     @property
+    def roundings(self) -> list[float]:
+        """The pending rounding of each operand; 0 for whole numbers so small that no sum or product of them rounds."""
+        return [
+            0.0 if value.is_whole and are_small_whole(x, x.dtype) else value.rounding
+            for x, value in zip(self.arrays, self.pending, strict=True)
+        ]
+
+    @property
+    def is_windowed(self) -> bool:
+        """Whether the operands of an addition are sums of slices of one array, with more than two terms together."""
+        x, y = self.pending
+        return -1 < x.window == y.window and x.terms + y.terms > EXACT_TERMS
+
+    @property
     def is_complex(self) -> bool:
         """Whether an operand or a result is complex."""
         dtypes = (*[spec.dtype for spec in self.specs], *self.dtypes)
@@ -229,8 +245,10 @@ class Moved(Plain):
     def results(self, op: StdTensorOp, kernel: Kernel, operands: Operands) -> list[Any]:
         arrays, specs = operands.arrays, operands.specs
         rounding = rounding_of(op, specs, self.platform)
-        before = [value.rounding for value in operands.pending]
+        before = operands.roundings
         is_carried = any([value.is_carried for value in operands.pending])
+        if isinstance(op, el.Add) and operands.is_inexact and operands.is_windowed:
+            return [self._windowed(operands)]
         if isinstance(op, ADDITIVE) and (any(before) or (is_carried and operands.is_inexact)):
             return [self._sum(op, arrays, before, is_carried)]
         if rounding.combined is not None:
@@ -255,11 +273,16 @@ class Moved(Plain):
         """Apply the pending roundings to a decision's operands; an operand that occurs twice is changed only once."""
         moved: dict[int, Any] = {}
         slots = operands.step.input_slots
-        for slot, x, spec, value in zip(
-            slots, operands.arrays, operands.specs, operands.pending, strict=True
+        for slot, x, spec, value, rounding in zip(
+            slots,
+            operands.arrays,
+            operands.specs,
+            operands.pending,
+            operands.roundings,
+            strict=True,
         ):
-            if slot not in moved and value.differs and value.rounding:
-                x = self._moved(x, max(value.rounding, 2 * unit(spec.dtype)))
+            if slot not in moved and value.differs and rounding:
+                x = self._moved(x, max(rounding, 2 * unit(spec.dtype)))
             moved.setdefault(slot, x)
         return [moved[slot] for slot in slots]
 
@@ -368,6 +391,24 @@ class Moved(Plain):
             away = away + np.where((error != 0) & (error == error), reordered, 0)
         moved = total + away
         return np.where(np.isfinite(moved), moved, total).astype(dtype)
+
+    def _windowed(self, operands: Operands) -> Any:
+        """Compute a partial sum over a window, changed by roundings of partial sums about as large as the larger term.
+
+        The bound is eight times the change, so it includes two roundings for each term. Sums of small whole numbers are
+        exact, and are not changed.
+        """
+        x, y = operands.arrays
+        value, other = operands.pending
+        total = x + y
+        rounded_to = value.narrow or DType.of(x.dtype)
+        if all(are_small_whole(z, rounded_to.dtype) for z in (x, y, total)):
+            return total
+        roundings = max(REORDERED, (value.terms + other.terms) / 4)
+        size = np.maximum(modulus(x), modulus(y)) * roundings * unit(rounded_to)
+        wide = np.complex128 if x.dtype.kind == "c" else np.float64
+        away = np.where(np.isfinite(size), size, 0) * self._signs(total.shape, wide)
+        return np.where(np.isfinite(total), total.astype(wide) + away, total).astype(x.dtype)
 
     def _accumulated(
         self, op: StdTensorOp, kernel: Kernel, arrays: Sequence[Any], pending: float
@@ -539,6 +580,7 @@ def _run(
     def around(
         program: ExecProgram, step: ExecInstruction, arrays: Sequence[Any], call: Callable[..., Any]
     ) -> Sequence[Any]:
+        spend_time()
         op: Any = step.source_op
         types = program.types
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from tenferro.types import DType
 
-__all__ = ["modulus", "spacing", "ulps_apart"]
+__all__ = ["are_small_whole", "modulus", "spacing", "ulps_apart"]
 
 
 def spacing(x: Any) -> np.ndarray[Any, Any]:
@@ -67,3 +67,21 @@ def _real(actual: Any, expected: Any, units: Any) -> np.ndarray[Any, Any]:
     same = (a == e) | (np.isnan(a) & np.isnan(e))
     strange = ~np.isfinite(a) | ~np.isfinite(e) | ~np.isfinite(apart)
     return np.where(same, 0.0, np.where(strange, np.inf, apart))
+
+
+def are_small_whole(x: Any, dtype: Any) -> bool:
+    """Return whether all finite elements are whole numbers below the largest integer that the float dtype counts to.
+
+    Sums of such numbers are exact as long as the sums are small, too.
+
+    >>> are_small_whole(np.array([3.0, np.inf]), np.float32), are_small_whole(np.array([0.5]), np.float32)
+    (True, False)
+    """
+    if x.dtype.kind == "c":
+        return are_small_whole(x.real, dtype) and are_small_whole(x.imag, dtype)
+    if x.dtype.kind in "biu":
+        return True
+    info = ml_dtypes.finfo(np.zeros((), dtype).real.dtype)
+    wide = x.astype(np.float64)
+    finite = wide[np.isfinite(wide)]
+    return bool(((finite == np.rint(finite)) & (np.abs(finite) < 1 / float(info.eps))).all())
