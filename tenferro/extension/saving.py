@@ -33,6 +33,7 @@ from tenferro.ops.source import Constant
 from tenferro.program import (
     GraphProgram,
     Subprogram,
+    factory_of,
     lookup_extension_factory,
     note_bits,
     registered_families,
@@ -147,12 +148,29 @@ def _saved_op(op: StdTensorOp, constants: list[Any]) -> dict[str, Any]:
         inner = op.op
         if isinstance(inner, MissingExtension):
             return {"extension": inner.family_id, "payload": json.loads(inner.payload)}
-        return {"extension": check_family_id(inner.family_id), "payload": payload_of(inner)}
+        payload = payload_of(inner)
+        _require_restored(inner)
+        return {"extension": check_family_id(inner.family_id), "payload": payload}
 
     def inside(part: Subprogram) -> dict[str, Any]:
         return _saved_steps(part.program, constants)
 
     return {"op": type(op).__name__, "payload": payload_of(op, inside)}
+
+
+def _require_restored(op: Any) -> None:
+    """Check that the factory of an extension's op, if it is known, creates an equal op from the payload.
+
+    Raises:
+        UnsupportedError: it creates an op of another class, or with another payload.
+    """
+    factory = factory_of(op)
+    restored = op if factory is None else factory.instantiate(op.payload_fields())
+    if not op.payload_eq(restored):
+        raise UnsupportedError(
+            f"save: {op.family_id}: from the payload of a {type(op).__name__}, the factory of the family creates "
+            f"another op, a {type(restored).__name__}; give another class of ops another family id"
+        )
 
 
 # ---- reading -----------------------------------------------------------------------------------------

@@ -146,13 +146,14 @@ def declared_types(op: Any, meta: Any) -> tuple[TensorSpec, ...]:
             types.append(entry)
             continue
         try:
-            dtype, shape = entry
+            dtype, extents = entry
+            shape = tuple(extents)
         except (TypeError, ValueError):
             raise InvalidConfigError(
                 f"extension: family_id={op.family_id}: infer_output_meta must give (dtype, shape) per "
                 f"output, got {entry!r:.60}"
             ) from None
-        types.append(TensorSpec(tuple(shape), dtype))
+        types.append(TensorSpec(shape, dtype))
     return tuple(types)
 
 

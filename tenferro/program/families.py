@@ -22,6 +22,7 @@ __all__ = [
     "ExtensionFactory",
     "Family",
     "OpFactory",
+    "factory_of",
     "family_count",
     "family_of",
     "install_default_families",
@@ -291,6 +292,11 @@ def lookup_extension_factory(family_id: str) -> ExtensionFactory | None:
     with _LOCK:
         _ASKED.discard(family_id)
     return _factory(_entry(family_id))
+
+
+def factory_of(op: Any) -> ExtensionFactory | None:
+    """Return the factory that creates an op when a file is loaded; None if the family is not known."""
+    return _factory(_entry(op.family_id) or _carried(type(op)))
 
 
 def _discover() -> None:

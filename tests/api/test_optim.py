@@ -117,6 +117,33 @@ def test_steps_are_those_of_optax(name: str, dtype: str) -> None:
     assert_close(actual, expected, 1e-5 if dtype == "float32" or is_scheduled else 1e-13)
 
 
+@in_turn("name", CASES, "dtype", ["float16", "bfloat16"])
+def test_narrow_floats_have_the_dtypes_of_optax(name: str, dtype: str) -> None:
+    def step(library: Any, params: Any, grads: Any) -> Any:
+        optimizer = CASES[name](library)
+        return optimizer.update(grads, optimizer.init(params), params)
+
+    trees = params_of(dtype), grads_of(dtype)[0]
+    with jax.enable_x64(True):
+        theirs = step(optax, *jax.tree.map(jax.numpy.asarray, trees))
+    expected = [leaf.dtype for leaf in jax.tree.leaves(theirs)]
+    ours = tnf.tree.leaves(step(optim, *trees))
+    assert [np.asarray(leaf).dtype for leaf in ours] == expected
+
+
+def test_decay_by_a_schedule_keeps_float16() -> None:
+    optimizer = optim.add_decayed_weights(optim.cosine_decay_schedule(0.5, 10))
+    x = np.array([1.0, -2.0], np.float16)
+    updates, _ = optimizer.update(x, optimizer.init(x), x)
+    np.testing.assert_array_equal(updates, np.array([1.5, -3.0], np.float16), strict=True)
+
+
+def test_gradients_of_another_shape_are_refused_on_arrays() -> None:
+    optimizer = optim.sgd(0.1, momentum=0.9)
+    with pytest.raises(tnf.errors.ShapeError, match="do not broadcast"):
+        optimizer.update(np.ones(2), optimizer.init(np.ones(3)))
+
+
 def test_complex_parameters_step_like_those_of_optax() -> None:
     rng = np.random.default_rng(3)
     params = rng.standard_normal(4) + 1j * rng.standard_normal(4)

@@ -220,6 +220,11 @@ class Gibberish(Scale):
         return 3
 
 
+class Bare(Scale):
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        return [(input_dtypes[0], 3)]
+
+
 class Collapsing(Scale):
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         raise ValueError("no symbols, please")
@@ -230,6 +235,7 @@ class Collapsing(Scale):
     [
         (Miscounted(1.0), "gives 2 outputs, output_count declares 1"),
         (Gibberish(1.0), "got 3"),
+        (Bare(1.0), "must give .dtype, shape. per output, got .*, 3"),
         (Collapsing(1.0), "no symbols, please"),
     ],
 )

@@ -25,6 +25,7 @@ from tenferro import errors
 from tenferro.archives import opened_archive
 from tenferro.extension import (
     ExtensionOp,
+    HostReferenceRuntime,
     apply,
     extension_family,
     register_extension,
@@ -249,6 +250,32 @@ def test_11_a_factory_whose_op_is_another_one(tmp_path: Path) -> None:
         tnf.load(path)
 
 
+def test_an_op_that_its_factory_would_not_return_is_refused(tmp_path: Path) -> None:
+    @extension_family("tenferro-tests", "derived", version=1, runtime=HostReferenceRuntime)
+    @dataclass(frozen=True)
+    class Base(Unregistered):
+        factor: float = 2.0
+
+        def eager_execute(self, inputs: Any) -> Any:
+            return [inputs[0] * self.factor]
+
+    @dataclass(frozen=True)
+    class Derived(Base):
+        def eager_execute(self, inputs: Any) -> Any:
+            return [inputs[0] * self.factor + 1]
+
+    def program(op: Any) -> GraphProgram:
+        return tnf.compile(lambda x: apply(op, x), X)
+
+    with pytest.raises(errors.UnsupportedError, match=r"of a Derived, .*, a Base; .* family id"):
+        tnf.save(program(Derived(factor=3.0)), tmp_path / "program")
+    register_extension(Base)
+    with pytest.raises(errors.UnsupportedError, match=r"of a Derived, .*, a Base; .* family id"):
+        tnf.save(program(Derived(factor=3.0)), tmp_path / "program")
+    assert not list(tmp_path.iterdir())
+    np.testing.assert_array_equal(round_trip(program(Base(factor=3.0)), tmp_path).run(X), X * 3)
+
+
 def rewritten(path: Path, change: Any) -> None:
     with zipfile.ZipFile(path) as archive:
         contents = {name: archive.read(name) for name in archive.namelist()}
@@ -450,16 +477,22 @@ def test_payloads_that_no_file_can_bring_back_are_refused(tmp_path: Path) -> Non
             tnf.save(program, tmp_path / "file")
     assert not list(tmp_path.iterdir())
 
-    @extension_family("tenferro-tests", "configured", version=1)
+    @extension_family("tenferro-tests", "listing", version=1)
     @dataclass(frozen=True)
     class Listing(Configured):
         payload_classes = (Local, Losing)
 
+    @extension_family("tenferro-tests", "listing", version=1)
+    @dataclass(frozen=True)
+    class Unlisting(Configured):
+        pass
+
     tnf.save(
         tnf.compile(lambda x: apply(Listing(Kind.MAX, accumulated=Local.ONE), x), X), tmp_path / "f"
     )
+    register_extension(Unlisting)
     with pytest.raises(errors.InvalidConfigError, match="is no enum that the op"):
-        tnf.load(tmp_path / "f")  # because the class Configured does not list the enum Local
+        tnf.load(tmp_path / "f")  # because the class Unlisting does not list the enum Local
     losing = tnf.compile(lambda x: apply(Listing(Kind.MAX, accumulated=Losing(1, None)), x), X)
     with pytest.raises(errors.UnsupportedError, match="plan of Losing is not compared"):
         tnf.save(losing, tmp_path / "g")

@@ -10,7 +10,7 @@ import numpy as np
 
 from tenferro.api import tree
 from tenferro.api.creation import asarray, zeros_like
-from tenferro.api.elementwise import conj, expm1, log, multiply, real, sqrt
+from tenferro.api.elementwise import add, conj, divide, expm1, log, multiply, real, sqrt
 from tenferro.api.manipulation import astype
 from tenferro.api.reductions import sum as sum_of
 from tenferro.api.searching import where
@@ -92,7 +92,7 @@ def apply_updates(params: PyTree, updates: PyTree) -> Any:
 
     def moved(param: ArrayLike, update: ArrayLike) -> Any:
         array = asarray(param)
-        return astype(asarray(array + update), spec_of(array).dtype, copy=False)
+        return astype(asarray(add(array, update)), spec_of(array).dtype, copy=False)
 
     return map_updates(moved, params, updates)
 
@@ -121,7 +121,7 @@ def global_norm(updates: PyTree) -> Any:
     Source: optax.global_norm.
     """
     squares = tree.map(lambda leaf: sum_of(abs_sq(asarray(leaf))), updates)
-    return sqrt(asarray(tree.reduce(lambda total, square: total + square, squares, 0.0)))
+    return sqrt(asarray(tree.reduce(add, squares, 0.0)))
 
 
 # ---- moments ---------------------------------------------------------------------------------
@@ -129,12 +129,16 @@ def global_norm(updates: PyTree) -> Any:
 
 def update_moment(updates: PyTree, moments: PyTree, decay: Any) -> Any:
     """Return the next running means of the updates: (1 - decay) * update + decay * mean."""
-    return map_updates(lambda g, t: (1 - decay) * g + decay * t, updates, moments)
+    return map_updates(lambda g, t: _mean(g, t, decay), updates, moments)
 
 
 def second_moment(updates: PyTree, moments: PyTree, decay: Any) -> Any:
     """Return the next running means of the squared updates: (1 - decay) * |update|^2 + decay * mean."""
-    return map_updates(lambda g, t: (1 - decay) * abs_sq(g) + decay * t, updates, moments)
+    return map_updates(lambda g, t: _mean(abs_sq(g), t, decay), updates, moments)
+
+
+def _mean(update: Tensor, mean: Tensor, decay: Any) -> Any:
+    return add(multiply(1 - decay, update), multiply(decay, mean))
 
 
 def bias_corrected(moments: PyTree, decay: ArrayLike, count: ArrayLike) -> Any:
@@ -147,8 +151,8 @@ def bias_corrected(moments: PyTree, decay: ArrayLike, count: ArrayLike) -> Any:
     def corrected(moment: Tensor) -> Any:
         dtype = spec_of(asarray(moment)).dtype
         wide = np.float64 if dtype in (DType.F64, DType.C64) else np.float32
-        weight = -expm1(rate * astype(asarray(count), wide))
-        return moment / astype(asarray(weight), dtype)
+        weight = -expm1(multiply(rate, astype(asarray(count), wide)))
+        return divide(moment, astype(asarray(weight), dtype))
 
     return tree.map(corrected, moments)
 

@@ -6,7 +6,17 @@ from typing import Any, NamedTuple
 
 from tenferro.api import elementwise, tree
 from tenferro.api.creation import asarray, full_like, zeros_like
-from tenferro.api.elementwise import sign, sqrt, tanh
+from tenferro.api.elementwise import (
+    add,
+    divide,
+    greater,
+    less,
+    multiply,
+    sign,
+    sqrt,
+    subtract,
+    tanh,
+)
 from tenferro.api.manipulation import astype
 from tenferro.api.optim.combining import masked
 from tenferro.api.optim.schedules import Schedule
@@ -25,7 +35,7 @@ from tenferro.api.optim.transformation import (
     update_moment,
 )
 from tenferro.api.searching import where
-from tenferro.dispatch import spec_of
+from tenferro.dispatch import is_weak, spec_of
 from tenferro.errors import InvalidConfigError
 from tenferro.types import ArrayLike, DType, DTypeLike, PyTree, Tensor
 
@@ -80,7 +90,7 @@ def scale(step_size: ArrayLike) -> GradientTransformation:
 
     Source: optax.scale.
     """
-    return stateless(lambda updates: tree.map(lambda g: step_size * g, updates))
+    return stateless(lambda updates: tree.map(lambda g: multiply(step_size, g), updates))
 
 
 class ScaleByScheduleState(NamedTuple):
@@ -101,7 +111,7 @@ def scale_by_schedule(step_size_fn: Schedule) -> GradientTransformation:
     def update(updates: PyTree, state: Any, params: PyTree | None = None) -> tuple[Any, Any]:
         step_size = asarray(step_size_fn(state.count))
         scaled = tree.map(
-            lambda g: astype(step_size, spec_of(asarray(g)).dtype, copy=False) * g, updates
+            lambda g: multiply(astype(step_size, spec_of(asarray(g)).dtype, copy=False), g), updates
         )
         return scaled, ScaleByScheduleState(next_count(state.count))
 
@@ -150,12 +160,15 @@ def trace(
     """
     dtype = _dtype(accumulator_dtype)
 
+    def accumulated(g: Tensor, t: Tensor) -> Any:
+        return add(g, multiply(decay, t))
+
     def init(params: PyTree) -> TraceState:
         return TraceState(_zeros(params, dtype))
 
     def update(updates: PyTree, state: Any, params: PyTree | None = None) -> tuple[Any, Any]:
-        total = map_updates(lambda g, t: g + decay * t, updates, state.trace)
-        ahead = map_updates(lambda g, t: g + decay * t, updates, total) if nesterov else total
+        total = map_updates(accumulated, updates, state.trace)
+        ahead = map_updates(accumulated, updates, total) if nesterov else total
         return ahead, TraceState(_cast(total, dtype))
 
     return GradientTransformation(init, update)
@@ -201,9 +214,11 @@ def scale_by_adam(
         mu_hat = bias_corrected(mu, b1, next_count(count) if nesterov else count)
         if nesterov:
             g_hat = bias_corrected(updates, b1, count)
-            mu_hat = tree.map(lambda m, g: b1 * m + (1 - b1) * g, mu_hat, g_hat)
+            mu_hat = tree.map(lambda m, g: add(multiply(b1, m), multiply(1 - b1, g)), mu_hat, g_hat)
         nu_hat = bias_corrected(nu, b2, count)
-        scaled = map_updates(lambda m, v: m / (sqrt(v + eps_root) + eps), mu_hat, nu_hat)
+        scaled = map_updates(
+            lambda m, v: divide(m, add(sqrt(add(v, eps_root)), eps)), mu_hat, nu_hat
+        )
         return scaled, ScaleByAdamState(count, _cast(mu, dtype), _cast_like(nu, state.nu))
 
     return GradientTransformation(init, update)
@@ -242,12 +257,12 @@ def scale_by_lion(
     dtype = _dtype(mu_dtype)
 
     def direction(g: Tensor, m: Tensor) -> Any:
-        x = (1.0 - b1) * g + b1 * m
+        x = add(multiply(1.0 - b1, g), multiply(b1, m))
         if mode == "hard":
             return sign(x)
         if mode == "smooth":
-            return tanh(smooth_beta * x)
-        return where(elementwise.abs(x) < 1.0, x, sign(x))
+            return tanh(multiply(smooth_beta, x))
+        return where(less(elementwise.abs(x), 1.0), x, sign(x))
 
     def init(params: PyTree) -> ScaleByLionState:
         return ScaleByLionState(first_count(), _zeros(params, dtype))
@@ -282,11 +297,13 @@ def scale_by_rss(
         return ScaleByRssState(_filled(params, initial_accumulator_value))
 
     def update(updates: PyTree, state: Any, params: PyTree | None = None) -> tuple[Any, Any]:
-        total = tree.map(lambda g, t: abs_sq(g) + t, updates, state.sum_of_squares)
-        scaled = tree.map(
-            lambda g, t: where(elementwise.real(t) > 0, 1 / sqrt(t + eps), 0.0) * g, updates, total
-        )
-        return scaled, ScaleByRssState(total)
+        total = tree.map(lambda g, t: add(abs_sq(g), t), updates, state.sum_of_squares)
+
+        def scaled(g: Tensor, t: Tensor) -> Any:
+            is_positive = greater(elementwise.real(t), 0)
+            return multiply(where(is_positive, divide(1, sqrt(add(t, eps))), 0.0), g)
+
+        return tree.map(scaled, updates, total), ScaleByRssState(total)
 
     return GradientTransformation(init, update)
 
@@ -335,14 +352,15 @@ def scale_by_rms(
             count = next_count(state.count)
             nu_hat = bias_corrected(nu, decay, count)
             following = ScaleByRmsWithCountState(count, nu)
-        scaled = tree.map(lambda g, n: _by_root(n, eps, eps_in_sqrt) * g, updates, nu_hat)
+        scaled = tree.map(lambda g, n: multiply(_by_root(n, eps, eps_in_sqrt), g), updates, nu_hat)
         return scaled, following
 
     return GradientTransformation(init, update)
 
 
 def _by_root(variance: Tensor, eps: ArrayLike, eps_in_sqrt: bool) -> Any:
-    return 1 / sqrt(variance + eps) if eps_in_sqrt else 1 / (sqrt(variance) + eps)
+    root = sqrt(add(variance, eps)) if eps_in_sqrt else add(sqrt(variance), eps)
+    return divide(1, root)
 
 
 class ScaleByRStdDevState(NamedTuple):
@@ -388,10 +406,11 @@ def scale_by_stddev(
             count = next_count(state.count)
             mu_hat, nu_hat = bias_corrected(mu, decay, count), bias_corrected(nu, decay, count)
             following = ScaleByRStdDevWithCountState(count, mu, nu)
-        scaled = tree.map(
-            lambda g, m, n: _by_root(n - abs_sq(m), eps, eps_in_sqrt) * g, updates, mu_hat, nu_hat
-        )
-        return scaled, following
+
+        def scaled(g: Tensor, m: Tensor, n: Tensor) -> Any:
+            return multiply(_by_root(subtract(n, abs_sq(m)), eps, eps_in_sqrt), g)
+
+        return tree.map(scaled, updates, mu_hat, nu_hat), following
 
     return GradientTransformation(init, update)
 
@@ -423,7 +442,7 @@ def clip_by_global_norm(max_norm: ArrayLike) -> GradientTransformation:
 
         def clipped_leaf(g: ArrayLike) -> Any:
             own = astype(norm, spec_of(asarray(g)).dtype, copy=False)
-            return where(norm < max_norm, g, g / own * max_norm)
+            return where(less(norm, max_norm), g, multiply(divide(g, own), max_norm))
 
         return tree.map(clipped_leaf, updates)
 
@@ -469,7 +488,11 @@ def add_decayed_weights(
         if callable(weight_decay):
             rate = weight_decay(state.count)
             following = WeightDecaySchedule(next_count(state.count))
-        return map_updates(lambda g, p: g + _in_dtype_of(p, rate) * p, updates, params), following
+
+        def decayed(g: Tensor, p: Tensor) -> Any:
+            return add(g, multiply(_in_dtype_of(p, rate), p))
+
+        return map_updates(decayed, updates, params), following
 
     transformation = GradientTransformation(init, update)
     return transformation if mask is None else masked(transformation, mask)
@@ -480,6 +503,6 @@ def _in_dtype_of(param: Tensor, rate: ArrayLike) -> Any:
 
     A Python number is unchanged.
     """
-    if isinstance(rate, int | float):
+    if is_weak(rate):
         return rate
     return astype(asarray(rate), spec_of(asarray(param)).dtype, copy=False)
