@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextvars import ContextVar
 
 __all__ = ["LOCATE_SECONDS", "Budget", "SearchTimeoutError", "spend_time"]
@@ -46,7 +46,7 @@ class Budget:
             raise SearchTimeoutError
 
     @contextlib.contextmanager
-    def step(self) -> Iterator[None]:
+    def step(self) -> Generator[None]:
         """Begin a step of a search, during which each op of a perturbed run may end the search.
 
         Raises:

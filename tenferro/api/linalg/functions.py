@@ -239,7 +239,7 @@ def schur(
             f'schur: sort must be a function, "lhp", "rhp", "iuc", "ouc" or None, got {sort!r}'
         )
     spec = spec_of(x)
-    types = (spec, spec, TensorSpec(spec.shape[:-2], DType.I64))
+    types: Any = (spec, spec, TensorSpec(spec.shape[:-2], DType.I64))
     ordered = functools.partial(_sorted_schur, sort)
     return pure_callback(ordered, types, x, vmap_method="broadcast_all")
 
@@ -251,7 +251,8 @@ def _sorted_schur(sort: Any, a: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, A
     t, z, counts = np.full_like(a, np.nan), np.full_like(a, np.nan), np.zeros(a.shape[:-2], int)
     for index in np.ndindex(counts.shape):
         if np.isfinite(a[index]).all():
-            t[index], z[index], counts[index] = scipy.linalg.schur(a[index], sort=sort)
+            sorted_form: Any = scipy.linalg.schur(a[index], sort=sort)
+            t[index], z[index], counts[index] = sorted_form
     return t, z, counts
 
 
