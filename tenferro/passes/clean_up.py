@@ -412,7 +412,9 @@ def concatenate(
     kept = tuple([x for x, empty in zip(inputs, is_empty, strict=True) if not empty])
     if not kept or len(kept) == len(inputs):
         return None
-    return kept if len(kept) == 1 else producers.apply(op, kept, source)
+    return (
+        kept if len(kept) == 1 else producers.apply(Concatenate(op.axis, len(kept)), kept, source)
+    )
 
 
 def compare_indices(
