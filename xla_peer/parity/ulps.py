@@ -79,7 +79,7 @@ def are_small_whole(x: Any, dtype: Any) -> bool:
     """
     if x.dtype.kind == "c":
         return are_small_whole(x.real, dtype) and are_small_whole(x.imag, dtype)
-    if x.dtype.kind in "biu":
+    if not DType.of(x.dtype).is_inexact:
         return True
     info = ml_dtypes.finfo(np.zeros((), dtype).real.dtype)
     wide = x.astype(np.float64)
