@@ -15,7 +15,7 @@ from typing import Any
 from tenferro.api.arguments import refuse
 from tenferro.api.linear import summed_dtype
 from tenferro.api.manipulation import cast_dtype, expand_dims, squeeze
-from tenferro.api.precision import precision_name
+from tenferro.api.precision import PrecisionLike, precision_name
 from tenferro.api.promotion import broadcast_shapes, broadcast_to, convert, result_type
 from tenferro.dims import is_static
 from tenferro.dispatch import as_operand, is_traced, spec_of
@@ -30,7 +30,7 @@ __all__ = ["einsum", "einsum_path", "positions_of_ones", "subscripts_and_operand
 def einsum(
     *arguments: ArrayLike | str, out: None = None, dtype: DTypeLike | None = None, order: str = "K", casting: str = "safe",
     optimize: bool | str | Sequence[Any] = "auto",
-    precision: Any = None, preferred_element_type: DTypeLike | None = None,
+    precision: PrecisionLike = None, preferred_element_type: DTypeLike | None = None,
 ) -> Any:  # fmt: skip
     """Multiply the operands elementwise along equal labels, and sum over every label that is not in the output.
 

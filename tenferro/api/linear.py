@@ -13,7 +13,7 @@ from tenferro.api.axes import normalize_axis
 from tenferro.api.elementwise import conj, multiply, not_equal
 from tenferro.api.manipulation import diagonal, expand_dims, moveaxis, ravel
 from tenferro.api.planned import elementwise
-from tenferro.api.precision import precision_name
+from tenferro.api.precision import PrecisionLike, precision_name
 from tenferro.api.promotion import broadcast_shapes, broadcast_to, convert, result_type
 from tenferro.api.reductions import sum as sum_over
 from tenferro.dispatch import apply_one, as_operand, spec_of
@@ -93,7 +93,7 @@ def summed_dtype(name: str, dtype: DType, preferred: DTypeLike) -> DType:
 
 @elementwise
 def matmul(
-    x1: ArrayLike, x2: ArrayLike, /, *, precision: Any = None, preferred_element_type: DTypeLike | None = None
+    x1: ArrayLike, x2: ArrayLike, /, *, precision: PrecisionLike = None, preferred_element_type: DTypeLike | None = None
 ) -> Any:  # fmt: skip
     """Multiply the matrices in the last two axes. Leading axes broadcast.
 
@@ -133,7 +133,7 @@ def matmul(
 
 def tensordot(
     a: ArrayLike, b: ArrayLike, axes: int | Sequence[int | Sequence[int]] = 2,
-    *, precision: Any = None, preferred_element_type: DTypeLike | None = None,
+    *, precision: PrecisionLike = None, preferred_element_type: DTypeLike | None = None,
 ) -> Any:  # fmt: skip
     """Multiply two tensors, and sum over `axes`; `matmul` describes `precision` and `preferred_element_type`.
 
@@ -169,7 +169,7 @@ def _listed(axes: Any) -> Sequence[int]:
 
 def vecdot(
     x1: ArrayLike, x2: ArrayLike, /, axis: int = -1,
-    *, precision: Any = None, preferred_element_type: DTypeLike | None = None, **options: Any,
+    *, precision: PrecisionLike = None, preferred_element_type: DTypeLike | None = None, **options: Any,
 ) -> Any:  # fmt: skip
     """Sum conj(x1) x2 along `axis`. The other axes broadcast.
 

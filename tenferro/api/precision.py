@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import enum
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 from tenferro.errors import InvalidConfigError
 
-__all__ = ["Precision", "precision_name"]
+__all__ = ["Precision", "PrecisionLike", "precision_name"]
 
 
 class Precision(enum.Enum):
@@ -18,13 +19,17 @@ class Precision(enum.Enum):
     HIGHEST = "highest"
 
 
-def precision_name(name: str, precision: Any) -> str | None:
+PrecisionLike: TypeAlias = "str | Precision | Sequence[str | Precision | None] | None"
+"""Precision of both operands, or a pair with one precision for each of them."""
+
+
+def precision_name(name: str, precision: PrecisionLike) -> str | None:
     """Return the name of the precision, as ops store it. None leaves the choice to the lowering.
 
     Raises:
         InvalidConfigError: the precision is unknown, or is a pair of different precisions for the two operands.
     """
-    words = precision if isinstance(precision, tuple | list) else (precision,)
+    words: Any = precision if isinstance(precision, tuple | list) else (precision,)
     names = {word.value if isinstance(word, Precision) else word for word in words}
     names = {ALIASES.get(word, word) for word in names}
     if len(names) != 1 or not names <= {None, *[member.value for member in Precision]}:

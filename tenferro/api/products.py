@@ -11,6 +11,7 @@ from tenferro.api.arguments import refuse, refuse_options
 from tenferro.api.elementwise import conj, multiply, subtract
 from tenferro.api.linear import matmul, tensordot
 from tenferro.api.manipulation import expand_dims, moveaxis, ravel, reshape, squeeze, stack
+from tenferro.api.precision import PrecisionLike
 from tenferro.dispatch import as_operand, spec_of
 from tenferro.errors import ShapeError
 from tenferro.types import ArrayLike, DTypeLike, UfuncOptions
@@ -19,7 +20,7 @@ __all__ = ["cross", "dot", "inner", "kron", "matvec", "vdot", "vecmat"]
 
 
 def dot(
-    a: ArrayLike, b: ArrayLike, out: None = None, *, precision: Any = None, preferred_element_type: DTypeLike | None = None
+    a: ArrayLike, b: ArrayLike, out: None = None, *, precision: PrecisionLike = None, preferred_element_type: DTypeLike | None = None
 ) -> Any:  # fmt: skip
     """Multiply a and b, and sum over the last axis of a and the second to last axis of b.
 
@@ -40,7 +41,7 @@ def dot(
 
 
 def inner(
-    a: ArrayLike, b: ArrayLike, /, *, precision: Any = None, preferred_element_type: DTypeLike | None = None
+    a: ArrayLike, b: ArrayLike, /, *, precision: PrecisionLike = None, preferred_element_type: DTypeLike | None = None
 ) -> Any:  # fmt: skip
     """Multiply a and b, and sum over the last axis of both. If an operand has rank 0, there is no sum.
 
@@ -56,7 +57,9 @@ def inner(
     return _product(lhs, rhs, ([-1], [-1]), precision, preferred_element_type)
 
 
-def _product(lhs: Any, rhs: Any, axes: Any, precision: Any, preferred: DTypeLike | None) -> Any:
+def _product(
+    lhs: Any, rhs: Any, axes: Any, precision: PrecisionLike, preferred: DTypeLike | None
+) -> Any:
     """Multiply two tensors, and sum over `axes`, unless an operand has rank 0."""
     if not lhs.shape or not rhs.shape:
         if preferred is None:
@@ -66,7 +69,7 @@ def _product(lhs: Any, rhs: Any, axes: Any, precision: Any, preferred: DTypeLike
 
 
 def vdot(
-    a: ArrayLike, b: ArrayLike, /, *, precision: Any = None, preferred_element_type: DTypeLike | None = None
+    a: ArrayLike, b: ArrayLike, /, *, precision: PrecisionLike = None, preferred_element_type: DTypeLike | None = None
 ) -> Any:  # fmt: skip
     """Flatten a and b, and sum conj(a) b over all elements.
 

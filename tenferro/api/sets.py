@@ -255,7 +255,7 @@ def unique(
 
 
 def _first_distinct(
-    rows: Tensor, size: int, fill_value: Any, equal_nan: bool
+    rows: Tensor, size: int, fill_value: ArrayLike | None, equal_nan: bool
 ) -> tuple[Any, Any, Any, Any]:
     """Find the first `size` distinct rows in ascending order; `unique` describes the arguments.
 
@@ -315,7 +315,9 @@ def _as_sets(name: str, ar1: ArrayLike, ar2: ArrayLike, size: int | None) -> tup
     return x1, x2
 
 
-def _first_members(x: Any, is_member: Any, size: int, fill_value: Any) -> tuple[Any, Any, Any]:
+def _first_members(
+    x: Any, is_member: Any, size: int, fill_value: ArrayLike | None
+) -> tuple[Any, Any, Any]:
     """Return the first `size` members of a vector, their positions, and which of them exist.
 
     Missing members are `fill_value`; None means the first member, or 0 if there is none.
@@ -330,7 +332,7 @@ def _first_members(x: Any, is_member: Any, size: int, fill_value: Any) -> tuple[
 
 
 def union1d(
-    ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: Any = None
+    ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> Any:
     """Return the distinct elements of both arrays in ascending order; `unique` describes `size` and `fill_value`.
 
@@ -348,7 +350,7 @@ def union1d(
 
 def intersect1d(
     ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, return_indices: bool = False,
-    *, size: int | None = None, fill_value: Any = None,
+    *, size: int | None = None, fill_value: ArrayLike | None = None,
 ) -> Any:  # fmt: skip
     """Return the distinct elements that are in both arrays, in ascending order.
 
@@ -376,7 +378,9 @@ def intersect1d(
     )
 
 
-def _first_common(x1: Any, x2: Any, size: int, fill_value: Any) -> tuple[Any, Any, Any]:
+def _first_common(
+    x1: Any, x2: Any, size: int, fill_value: ArrayLike | None
+) -> tuple[Any, Any, Any]:
     """Return the first `size` values that are in both vectors, in ascending order, and their first indices in each."""
     order = argsort(x1)
     ordered = take(x1, order, axis=0)
@@ -396,7 +400,7 @@ def _first_common(x1: Any, x2: Any, size: int, fill_value: Any) -> tuple[Any, An
 
 def setdiff1d(
     ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False,
-    *, size: int | None = None, fill_value: Any = 0,
+    *, size: int | None = None, fill_value: ArrayLike | None = 0,
 ) -> Any:  # fmt: skip
     """Return the distinct elements of ar1 that are not in ar2, in ascending order.
 
@@ -426,7 +430,7 @@ def setdiff1d(
 
 def setxor1d(
     ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False,
-    *, size: int | None = None, fill_value: Any = None,
+    *, size: int | None = None, fill_value: ArrayLike | None = None,
 ) -> Any:  # fmt: skip
     """Return the distinct elements that are in exactly one of the arrays, in ascending order.
 

@@ -404,8 +404,8 @@ EXPLANATIONS = (
     ),
     Explanation(
         "zeros that convolutions leave out",
-        "By the definition, padding and the holes of a dilated operand are zeros. An infinity or NaN of the kernel "
-        "times one of them is NaN; if XLA writes the loops itself, it omits these products.",
+        "By the definition, padding and the elements that dilation inserts are zeros. An infinity or NaN of the "
+        "kernel times such a zero is NaN; if XLA writes the loops itself, it omits these products.",
         _leaves_zeros_out,
     ),
     Explanation(
@@ -430,8 +430,8 @@ EXPLANATIONS = (
     Explanation(
         "decisions that rounding flips",
         "Where two candidates are within rounding of each other, the last bit of an earlier result decides an index or "
-        "a comparison. The check tries only a few random roundings; these differences need a rarer one, which it did "
-        "not find.",
+        "a comparison. The check tries only a few random roundings, and did not find the rarer rounding that flips "
+        "the decision.",
         Parting.flips_decision,
     ),
     Explanation(
