@@ -42,7 +42,7 @@ class _Call:
     """Consecutive instructions of one Python function.
 
     Attributes:
-        members: the instructions of the function, without those that only move elements.
+        members: the instructions of the function that do more than move elements.
         code: the members, and the instructions that move elements and compute constants for them, in order.
         inputs: the values that the code reads.
         numbers: the number of each value in the order of inputs and results.
@@ -52,7 +52,7 @@ class _Call:
 
     members: list[Instruction] = field(default_factory=list)
     code: list[Instruction] = field(default_factory=list)
-    inputs: list[int] = field(default_factory=list)
+    inputs: dict[int, None] = field(default_factory=dict)
     numbers: dict[int, tuple[str, int]] = field(default_factory=dict)
     key: Any = None
     outputs: set[tuple[str, int]] = field(default_factory=set)
@@ -114,27 +114,24 @@ def _complete(
     first = min(own)
     code: dict[int, Instruction] = {}
 
-    def include(instruction: Instruction) -> None:
-        for slot in instruction.inputs:
-            maker = maker_of.get(slot)
-            if slot in own or slot in code or slot in call.inputs:
-                continue
-            if maker is not None and _is_moving(maker):
-                include(maker)
-            else:
-                call.inputs.append(slot)
-        for slot in instruction.outputs:
-            code[slot] = instruction
-        if not call.code or call.code[-1] is not instruction:
-            call.code.append(instruction)
-
     for member in call.members:
-        include(member)
+        stack = [(member, iter(member.inputs))]
+        while stack:
+            instruction, slots = stack[-1]
+            slot = next((x for x in slots if x not in own and x not in code), None)
+            maker = None if slot is None else maker_of.get(slot)
+            if slot is None:
+                stack.pop()
+                code.update(dict.fromkeys(instruction.outputs, instruction))
+                call.code.append(instruction)
+            elif maker is not None and _is_moving(maker):
+                stack.append((maker, iter(maker.inputs)))
+            else:
+                call.inputs[slot] = None
     is_before = all(slot not in maker_of or slot < first for slot in call.inputs)
-    slots = [*call.inputs, *code]
     if not is_before or len(call.inputs) > MAX_INPUTS:
         return
-    if not all(program.types[slot].is_static for slot in slots):
+    if not all(program.types[slot].is_static for slot in (*call.inputs, *code)):
         return
     call.numbers = {slot: ("x", n) for n, slot in enumerate(call.inputs)}
     call.numbers |= {slot: ("y", n) for n, slot in enumerate(code)}
@@ -142,11 +139,17 @@ def _complete(
     outside = set(program.output_slots)
 
     def is_read(slot: int) -> bool:
-        return slot in outside or any(
-            is_moved if _is_moving(reader) else id(reader) not in members
-            for reader in readers_of.get(slot, ())
-            for is_moved in [_is_moving(reader) and any(map(is_read, reader.outputs))]
-        )
+        """Return whether an output of the program or another call depends on a value, perhaps on moved elements."""
+        queue = [slot]
+        for moved in queue:
+            if moved in outside:
+                return True
+            for reader in readers_of.get(moved, ()):
+                if _is_moving(reader):
+                    queue += reader.outputs
+                elif id(reader) not in members:
+                    return True
+        return False
 
     call.outputs = {call.numbers[slot] for slot in own if is_read(slot)}
     call.key = (

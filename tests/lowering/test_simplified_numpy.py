@@ -157,3 +157,19 @@ def test_equal_branches_are_written_once() -> None:
 def test_simplified_programs_have_the_same_symbols() -> None:
     program = tnf.compile(lambda x: tnf.sum(tnf.sin(x) * 2.0), tnf.TensorSpec(("n",), "float64"))
     assert simplified(program).input_specs == program.input_specs
+
+
+def test_long_chains_that_move_elements_are_outlined() -> None:
+    """A function must not recurse along a chain of ops, because the stack of Python is limited."""
+
+    def mixed(x: Any) -> Any:
+        for _ in range(520):
+            x = tnf.reshape(tnf.transpose(x), (3, 4))
+        y = tnf.exp(tnf.sin(x) * 2.0) + x
+        return tnf.tanh(y) - x
+
+    x = RNG.normal(size=(3, 4))
+    program = tnf.compile(lambda x: mixed(mixed(mixed(x))), x)
+    shorter = simplified(program)
+    assert len(shorter.instructions) < 10
+    np.testing.assert_array_equal(shorter.run(x), program.run(x))
