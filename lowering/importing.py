@@ -102,8 +102,9 @@ def import_stablehlo(
             specification, it ignores only the elements out of bounds.
 
     Trusted text, and every module if jaxlib is missing, is read by the parsers of `lowering.syntax`. They are pure
-    Python, and need no separate process. Without jaxlib, an operation raises an error if only MLIR's passes can evaluate its shape operands. Modules
-    with quantised types are always read by these parsers, and their values are represented by the stored integers.
+    Python, and need no separate process. Without jaxlib, an operation raises an error if only MLIR's passes can
+    evaluate its shape operands. Modules with quantised types are always read by these parsers, and their values are
+    represented by the stored integers.
 
     The program's `origin` is the original module, with which `xla_peer.check_parity` compares. It is None for a large
     file, for bytecode that was read without jaxlib, and for a function other than `main`. It is also None with
@@ -447,7 +448,7 @@ def _tree(
     is_trusted_text = trusted and isinstance(contents, str)
     if not has_mlir or is_trusted_text or isinstance(contents, MappedBytes):
         return read_module(contents, elements)
-    return with_elements(perform("tree", contents, trusted=trusted), elements)
+    return with_elements(perform("tree", contents, trusted=False), elements)
 
 
 def _text_of(contents: str | bytes | MappedBytes, trusted: bool) -> str | bytes:

@@ -32,6 +32,7 @@ __all__ = [
     "repeated",
     "reshape",
     "size_of",
+    "sizes_of",
     "spread_like",
     "steps",
     "together_at_bounds",
@@ -58,9 +59,14 @@ def size_of(r: Reader, x: int, axis: int, least: Any = None) -> int:
     return r.apply_one(ShapeOf(axis), x)
 
 
+def sizes_of(r: Reader, x: int) -> dict[int, int]:
+    """Return the sizes that depend on data, by axis."""
+    return {a: size_of(r, x, a) for a, n in enumerate(r.spec(x).shape) if not is_exact(n)}
+
+
 def padded_to_bounds(r: Reader, x: int) -> tuple[int, dict[int, int]]:
     """Pad axes whose sizes depend on data with zeros up to their bounds; return the sizes by axis, too."""
-    sizes = {a: size_of(r, x, a) for a, n in enumerate(r.spec(x).shape) if not is_exact(n)}
+    sizes = sizes_of(r, x)
     for axis in sizes:
         x = r.at_bound(x, axis)
     return x, sizes
@@ -75,9 +81,8 @@ def truncated(r: Reader, x: int, sizes: Mapping[int, int]) -> int:
 
 def spread_like(r: Reader, value: int, like: int) -> int:
     """Broadcast a scalar to the shape of `like`."""
-    shape = r.spec(like).shape
-    sizes = {axis: size_of(r, like, axis) for axis, n in enumerate(shape) if not is_exact(n)}
-    return truncated(r, r.spread(value, list(map(bound_of, shape))), sizes)
+    bounds = list(map(bound_of, r.spec(like).shape))
+    return truncated(r, r.spread(value, bounds), sizes_of(r, like))
 
 
 def element_of(r: Reader, vector: int, index: int) -> int:
@@ -131,15 +136,12 @@ def elements_at(r: Reader, x: int, axis: int, indices: int) -> int:
     An axis that may have no elements is padded with a zero at its end, which the caller masks or truncates.
     """
     shape = r.spec(x).shape
-    others = {a: size_of(r, x, a) for a, n in enumerate(shape) if a != axis and not is_exact(n)}
-    for other in others:
-        x = r.at_bound(x, other)
-    x = r.at_bound(x, axis)
-    if not is_exact(shape[axis]) or at_least(shape[axis], 1) is not True:
+    x, sizes = padded_to_bounds(r, x)
+    if sizes.pop(axis, None) is not None or at_least(shape[axis], 1) is not True:
         none = (0,) * len(shape)
         edge = tuple([int(i == axis) for i in range(len(shape))])
         x = r.apply_one(Pad(none, edge, none), x, r.constant(0, r.spec(x).dtype))
-    return truncated(r, r.take(x, axis, indices), others)
+    return truncated(r, r.take(x, axis, indices), sizes)
 
 
 def steps(r: Reader, start: int, stride: int, count: Any) -> int:
@@ -319,8 +321,8 @@ def window_counts(
 
     Args:
         sizes: the sizes of these axes.
-        parameters: by axis, the size of a window, its stride, its padding before and after, and the dilations of the base and of
-            the window.
+        parameters: by axis, the size of a window, its stride, its padding before and after, and the dilations of the
+            base and of the window.
     """
     counts: dict[int, int] = {}
     for axis, size in sizes.items():

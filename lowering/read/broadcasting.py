@@ -14,13 +14,12 @@ from functools import partial, reduce
 from typing import Any
 
 from lowering.module_tree import Operation
-from lowering.read.bounded import other_than_one, repeated
+from lowering.read.bounded import bound_of, other_than_one, repeated, size_of, truncated
 from lowering.read.reader import Read, Reader, ReadRows
 from lowering.syntax.definitions import DEFINITIONS
 from tenferro.dims import DimExpr, dim_max, dim_min, is_exact
 from tenferro.errors import InvalidConfigError
-from tenferro.ops.dynamic import DynamicTruncate
-from tenferro.ops.source import Iota, ShapeOf
+from tenferro.ops.source import Iota
 from tenferro.ops.structural import BroadcastInDim
 from tenferro.types import DType, TensorSpec
 
@@ -90,7 +89,7 @@ def _spread(
     common to all operands. The program raises an error if the operand's own size is neither 1 nor the common size.
     """
     bounds = list(shape)
-    cuts: list[tuple[int, int]] = []
+    cuts: dict[int, int] = {}
     for axis, extent in enumerate(shape):
         sized = [
             (operand, places.index(axis))
@@ -102,24 +101,20 @@ def _spread(
         if all([is_exact(r.spec(operand).shape[number]) for operand, number in sized]):
             continue
         if own == 1:
-            bounds[axis] = extent if is_exact(extent) else extent.dim
-            cuts += [] if is_exact(extent) else [(axis, _common_size(r, sized))]
+            bounds[axis] = bound_of(extent)
+            if not is_exact(extent):
+                cuts[axis] = _common_size(r, sized)
         elif place is not None and not isinstance(own, int):
             bounds[axis] = DimExpr.input_axis(0, place)
             if len(sized) > 1 or is_exact(extent):
                 value = repeated(r, value, place, _line(r, extent, sized))
-    y = r.apply_one(BroadcastInDim(tuple(bounds), tuple(dims)), value)
-    for axis, size in cuts:
-        y = r.apply_one(DynamicTruncate(axis), y, size)
-    return y
+    return truncated(r, r.apply_one(BroadcastInDim(tuple(bounds), tuple(dims)), value), cuts)
 
 
 def _line(r: Reader, extent: Any, sized: Sequence[tuple[int, int]]) -> int:
     """Return the vector 0, 1, .. of the size to which axes of values are broadcast; `extent` is its extent."""
-    if is_exact(extent):
-        return r.apply_one(Iota((extent,), 0, DType.I64))
-    line = r.apply_one(Iota((extent.dim,), 0, DType.I64))
-    return r.apply_one(DynamicTruncate(0), line, _common_size(r, sized))
+    line = r.apply_one(Iota((bound_of(extent),), 0, DType.I64))
+    return truncated(r, line, {} if is_exact(extent) else {0: _common_size(r, sized)})
 
 
 def _common_size(r: Reader, sized: Sequence[tuple[int, int]]) -> int:
@@ -128,7 +123,7 @@ def _common_size(r: Reader, sized: Sequence[tuple[int, int]]) -> int:
     Args:
         sized: pairs of a value and its axis.
     """
-    sizes = [r.apply_one(ShapeOf(place), value) for value, place in sized]
+    sizes = [size_of(r, value, place) for value, place in sized]
     return reduce(partial(other_than_one, r), sizes)
 
 
@@ -148,8 +143,8 @@ def _common_shape(
 def _common_extent(a: Any, b: Any) -> Any:
     """Return the extent to which two axes of extents a and b are broadcast.
 
-    A guard of the program checks that the extents of two symbolic axes are equal or 1. If an extent depends on data, the
-    operation checks its size.
+    A guard of the program checks that the extents of two symbolic axes are equal or 1. If an extent depends on data,
+    the operation checks its size.
 
     >>> _common_extent(3, 1), _common_extent(1, 0), _common_extent(2, 2)
     (3, 0, 2)
