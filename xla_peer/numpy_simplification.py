@@ -118,19 +118,19 @@ def _counted(producers: Producers, op: Scan, inputs: Values, source: Any) -> Val
     }
     if not ranges:
         return producers.apply(op, inputs, source)
-    kept = [number for number in range(op.num_carry) if number not in ranges]
-    order = [*range(n), *[n + number for number in kept], *range(op.first_xs, len(inputs))]
+    others = [number for number in range(op.num_carry) if number not in ranges]
+    order = [*range(n), *[n + number for number in others], *range(op.first_xs, len(inputs))]
     order += [n + number for number in ranges]
     counts = [producers.apply(Constant.of(array), (), source)[0] for array in ranges.values()]
     body = _body(op, order, {n + number for number in ranges})
-    loop = Scan(body, op.length, n, len(kept))
+    loop = Scan(body, op.length, n, len(others))
     outputs = producers.apply(loop, (*[inputs[i] for i in order[: -len(counts)]], *counts), source)
     ends = {
         number: producers.apply(Constant.of(array[-1:][0] + array.dtype.type(1)), (), source)[0]
         for number, array in ranges.items()
     }
-    carries = dict(zip(kept, outputs, strict=False)) | ends
-    return (*[carries[number] for number in range(op.num_carry)], *outputs[len(kept) :])
+    carries = dict(zip(others, outputs, strict=False)) | ends
+    return (*[carries[number] for number in range(op.num_carry)], *outputs[len(others) :])
 
 
 def _range(producers: Producers, op: Scan, number: int, first: int) -> Any:
@@ -200,7 +200,7 @@ def _static_slice(
 
 
 def _constants(program: GraphProgram) -> tuple[dict[int, Any], dict[int, Any]]:
-    """Return the constant values by slot, and those of them that replace their ops because their text is short."""
+    """Return the constant values by slot, and the constants whose text is so short that they replace their ops."""
     arrays: dict[int, Any] = {}
     short: dict[int, Any] = {}
     for op, inputs, outputs, _, _ in program.instructions:

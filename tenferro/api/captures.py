@@ -56,30 +56,28 @@ class RuleBuilder(GraphBuilder):
         home, key = tensor.builder.graph, key_of(tensor)
         if key in self.names:
             return self.names[key]
-        known = {
+        values = {
             key[1]: value
             for key, value in self.names.items()
             if isinstance(key, tuple) and key[0] == id(home)
         }
-        part = needed(home.instructions, [tensor.value], available=known).values()
+        part = needed(home.instructions, [tensor.value], available=values).values()
         if home is self.graph:
-            moved = [value for value, new in known.items() if value != new]
+            moved = [value for value, new in values.items() if value != new]
             changed = dependents(home.instructions, moved) if moved else set[int]()
             part = [step for step in part if not changed.isdisjoint(step.outputs)]
-            known = {value: value for step in part for value in step.inputs} | known
-            known.setdefault(tensor.value, tensor.value)
+            values = {value: value for step in part for value in step.inputs} | values
+            values.setdefault(tensor.value, tensor.value)
         computed = {value for step in part for value in step.outputs}
-        if (
-            not {tensor.value, *[x for step in part for x in step.inputs]}
-            <= known.keys() | computed
-        ):
+        operands = {tensor.value, *[x for step in part for x in step.inputs]}
+        if not operands <= values.keys() | computed:
             raise InvalidConfigError(
                 f"{tensor!r} belongs to another trace, and the rule of a custom derivative reads it through an object; "
                 "read it from a variable of the surrounding function, or pass it as an argument or residual"
             )
-        copy_into(self.graph, list(part), known)
-        self.names[key] = known[tensor.value]
-        return known[tensor.value]
+        copy_into(self.graph, list(part), values)
+        self.names[key] = values[tensor.value]
+        return values[tensor.value]
 
 
 def names_of(functions: Iterable[Any], builder: GraphBuilder) -> dict[Key, int]:
@@ -87,12 +85,12 @@ def names_of(functions: Iterable[Any], builder: GraphBuilder) -> dict[Key, int]:
 
     An eager tensor is omitted if the builder would make it a constant.
     """
-    known = known_names(builder)
+    names = known_names(builder)
     lifts = isinstance(builder, ArgumentBuilder | BodyBuilder)
     return {
         key_of(tensor): value_in(builder, tensor)
         for tensor in captured_tensors(functions)
-        if lifts or isinstance(tensor, TracedTensor) or key_of(tensor) in known
+        if lifts or isinstance(tensor, TracedTensor) or key_of(tensor) in names
     }
 
 

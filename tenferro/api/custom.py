@@ -287,8 +287,9 @@ class _CustomMark(Mark):
         self.captured = tuple([v for v in dict.fromkeys(names.values()) if v not in closed])
         operands += [*call.values, *self.captured]
         names |= {key_of(TracedTensor(call.builder, value)): value for value in closed}
-        names |= {k: value for k, value in known_names(call.builder).items() if value in operands}
-        self.names = {key: operands.index(value) for key, value in names.items()}
+        names |= known_names(call.builder)
+        position = {value: i for i, value in reversed([*enumerate(operands)])}
+        self.names = {key: position[value] for key, value in names.items() if value in position}
 
     def builder(self, emitter: GraphEmitter, inputs: Sequence[Any]) -> RuleBuilder:
         """Return the builder of a rule's results, for the operands `inputs` of the mark."""

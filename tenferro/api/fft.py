@@ -180,8 +180,8 @@ def _lengths(
             lengths[-1] = 2 * (lengths[-1] - 1)
     else:
         # As in NumPy 2, -1 among the lengths of several axes stands for the extent of the axis.
-        given = -1 if name.endswith("n") else None
-        lengths = [x.shape[axis] if n == given else n for n, axis in zip(s, places, strict=True)]
+        default = -1 if name.endswith("n") else None
+        lengths = [x.shape[axis] if n == default else n for n, axis in zip(s, places, strict=True)]
     for length, extent in zip(lengths, [x.shape[axis] for axis in places], strict=True):
         if not is_exact(length) or (s is not None and not is_static(length)):
             raise NonStaticShapeError(

@@ -409,11 +409,13 @@ def concatenate(
 ) -> Values | None:
     """Remove operands without elements."""
     is_empty = [producers.types[x].shape[op.axis] == 0 for x in inputs]
-    kept = tuple([x for x, empty in zip(inputs, is_empty, strict=True) if not empty])
-    if not kept or len(kept) == len(inputs):
+    operands = tuple([x for x, empty in zip(inputs, is_empty, strict=True) if not empty])
+    if not operands or len(operands) == len(inputs):
         return None
     return (
-        kept if len(kept) == 1 else producers.apply(Concatenate(op.axis, len(kept)), kept, source)
+        operands
+        if len(operands) == 1
+        else producers.apply(Concatenate(op.axis, len(operands)), operands, source)
     )
 
 

@@ -296,12 +296,12 @@ def test_a_search_that_ends_early_returns_an_op_that_is_known_to_diverge() -> No
     named: list[str] = []
     for steps in range(20):
         budget = Steps(steps)
-        found = first_divergence(program, [X], Doubled(), budget)
-        assert found is not None
-        assert found.output.outside
-        assert "only within" not in found.op
-        named.append(found.op.split()[0].partition("(")[0])
-        assert bool(budget.notes) == budget.is_exhausted == (not found.op.startswith("Sin"))
+        divergence = first_divergence(program, [X], Doubled(), budget)
+        assert divergence is not None
+        assert divergence.output.outside
+        assert "only within" not in divergence.op
+        named.append(divergence.op.split()[0].partition("(")[0])
+        assert bool(budget.notes) == budget.is_exhausted == (not divergence.op.startswith("Sin"))
         if not budget.is_exhausted:
             break
     assert named[0] == "Tanh"
