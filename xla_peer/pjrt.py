@@ -682,7 +682,7 @@ def trace_context() -> Callable[[], Any]:
 
 
 def weakly_typed(arrays: Sequence[Any], is_weak: Sequence[bool]) -> list[Any]:
-    """Return JAX arrays, of which those that `is_weak` flags have JAX's weak type.
+    """Return JAX arrays with JAX's weak type where `is_weak` is true.
 
     JAX has no public function that makes an array weakly typed.
     """

@@ -48,7 +48,7 @@ def einsum(
         dtype: the dtype of the computation; by default the promoted dtype of the operands.
         casting: NumPy's rule for conversions to `dtype`.
         precision: "highest", "high" or "default", for products on accelerators; None leaves the choice to the lowering.
-        preferred_element_type: the dtype of the result. The computation has the promoted dtype of this and the operands.
+        preferred_element_type: the dtype of the result. The computation has its promoted dtype with the operands.
 
     Operands are promoted to one dtype as in NumPy. A sum of bools is true if any product is true.
 

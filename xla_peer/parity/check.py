@@ -104,8 +104,8 @@ def check_parity(
     Raises:
         ArityError, DTypeError, ShapeError: the arrays do not fit, or outputs of `against` have wrong types.
         InvalidConfigError: a tolerance is negative or not finite; `grad` is given with `against`; `search` is
-            negative; `locate_seconds` is negative or NaN; `bound` or `precision` is unknown; a proven bound is combined with a tolerance; or the
-            confidence is not between 0 and 1.
+            negative; `locate_seconds` is negative or NaN; `bound` or `precision` is unknown; a proven bound is combined
+            with a tolerance; or the confidence is not between 0 and 1.
 
     >>> report = check_parity(lambda x: x * 2, np.arange(3.0))
     >>> report.ok, report.outputs[0].verdict

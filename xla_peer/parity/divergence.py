@@ -287,8 +287,8 @@ def first_failing(
     Args:
         wrong: indices of the instructions that compute the wrong outputs.
         goes_well: a function of the index of an instruction. It returns whether a program that returns only the outputs
-            of this instruction succeeds. It is called at most once for each instruction. If it raises `SearchTimeoutError`,
-            the first instruction that is known to fail is returned.
+            of this instruction succeeds. It is called at most once for each instruction. If it raises
+            `SearchTimeoutError`, the first instruction that is known to fail is returned.
     """
     known: dict[int, bool] = {}
     try:

@@ -16,8 +16,8 @@ __all__ = ["ROWS"]
 def combined_in(dtype: DType, kind: str = "") -> DType:
     """Return the dtype in which the ONNX operator `kind` combines elements of `dtype`.
 
-    The operators do not support narrow integers, and onnxruntime lacks kernels for unsigned integers. So narrow integers
-    are combined in more bits. The cast of the result back wraps, as arithmetic in the dtype does. Products of unsigned
+    The operators do not support narrow integers, and onnxruntime lacks kernels for unsigned integers. So narrow
+    integers are combined in more bits. The cast of the result back wraps, as arithmetic in the dtype does. Products of unsigned
     integers remain unsigned, because onnxruntime does not wrap products that exceed int64.
     """
     if dtype.is_bool or (dtype.kind == "i" and dtype.itemsize < 4):
