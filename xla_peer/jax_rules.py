@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tenferro.ad.algebra import Value, conj
+from tenferro.ad.algebra import Value, conj, full, power
 from tenferro.errors import ADRuleUnsupportedError
 from tenferro.graph import Mark, Opaque, StopGradient
 from tenferro.interruption import is_interruption
@@ -37,6 +37,7 @@ RULES: Mapping[str, str] = {
     "call_hi_primitive": "hi_primitive",
     "stop_gradient": "stop_gradient",
     "logistic": "logistic",
+    "integer_pow": "integer_pow",
     **dict.fromkeys(
         [
             "bessel_i0e", "bessel_i1e", "igamma", "igammac", "igamma_grad_a", "random_gamma", "random_gamma_grad",
@@ -102,6 +103,8 @@ class _Rewriting:
 
     def _equation(self, eqn: Any) -> Any:
         kind = RULES.get(eqn.primitive.name)
+        if kind == "integer_pow" and not _is_reciprocal_power(eqn):
+            kind = None
         if kind is not None:
             return self._called(eqn, kind)
         params = {key: self._parameter(value) for key, value in eqn.params.items()}
@@ -136,12 +139,19 @@ class _Rewriting:
         avals = [x.aval for x in variables]
         types = [self._jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=x.weak_type) for x in avals]
         (new,) = self._jax.make_jaxpr(self._jax.jit(call))(*types).jaxpr.eqns
-        self.rules[name] = JaxRule(_shown(eqn), kind, call, avals, self._import)
+        self.rules[name] = JaxRule(
+            _shown(eqn), kind, call, avals, self._import, eqn.params.get("y", 0)
+        )
         return new.replace(invars=variables, outvars=outvars)
 
 
 def _variables(core: Any, eqn: Any) -> list[Any]:
     return [x for x in eqn.invars if not isinstance(x, core.Literal)]
+
+
+def _is_reciprocal_power(eqn: Any) -> bool:
+    """Return whether an equation is x^n with a real x and an exponent n below -1."""
+    return eqn.params["y"] < -1 and eqn.outvars[0].aval.dtype.kind != "c"
 
 
 def _shown(eqn: Any) -> str:
@@ -164,6 +174,7 @@ class JaxRule:
         call: the call, a JAX function of arrays that returns a list.
         avals: the types of the call's arguments, as JAX's abstract values.
         import_: the function `from_jax`, which imports the derivatives.
+        exponent: the exponent of an `integer_pow`.
 
     Attributes:
         name, kind: the arguments.
@@ -171,10 +182,17 @@ class JaxRule:
     """
 
     def __init__(
-        self, name: str, kind: str, call: Callable[..., Any], avals: Sequence[Any], import_: Import
+        self,
+        name: str,
+        kind: str,
+        call: Callable[..., Any],
+        avals: Sequence[Any],
+        import_: Import,
+        exponent: int = 0,
     ) -> None:
         self.name = name
         self.kind = kind
+        self._exponent = exponent
         self._call = call
         self.is_static = all([isinstance(n, int) for aval in avals for n in aval.shape])
         self._import = import_
@@ -200,6 +218,8 @@ class JaxRule:
             return _Stopped(takes)
         if self.kind == "logistic":
             return _Logistic(takes)
+        if self.kind == "integer_pow":
+            return _IntegerPower(takes, self._exponent)
         return _RuleMark(self, operand_count, result_count, takes)
 
     def _of_active(self, xs: Sequence[Any], active: Sequence[bool], outputs: Sequence[int]) -> Any:
@@ -331,25 +351,60 @@ class _Stopped(KeptMark, StopGradient):
     __slots__ = ()
 
 
-class _Logistic(KeptMark):
-    """Mark of y = 1 / (1 + e^-x), whose last operands are x and y, and whose tangent is y (1 - y) x_dot.
+class _Elementwise(KeptMark):
+    """Mark of an elementwise function y of x; its last operands are x and y, and its tangent is a formula."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.takes,)
+
+    def differentiates(self, mode: str) -> tuple[int, ...]:
+        """Return the index of x among the mark's operands; symbolic extents precede it."""
+        return (self.takes[0] - 1,)
+
+
+class _Logistic(_Elementwise):
+    """Mark of y = 1 / (1 + e^-x), whose tangent is y (1 - y) x_dot.
 
     JAX lowers its logistic function to this formula, whose own derivative is infinity times 0 if e^-x overflows.
     """
 
     __slots__ = ()
 
-    def __reduce__(self) -> Any:
-        return _Logistic, (self.takes,)
-
-    def differentiates(self, mode: str) -> tuple[int, ...]:
-        """Return the index of x among the mark's operands; symbolic extents precede it."""
-        return (self.takes[0] - 1,)
-
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
         """Compute the tangent of y, in which y is the marked result, so that the rule holds to any order."""
         (*_, x_dot, _), (y,) = tangents, outputs
         return (None if x_dot is None else y * (1 - y) * x_dot,)
+
+
+class _IntegerPower(_Elementwise):
+    """Mark of y = x^n, whose tangent is n x^(n - 1) x_dot.
+
+    If n is negative, JAX lowers y to one divided by products. The derivative of these steps is infinity times 0 where a
+    product overflows, and where x is 0.
+    """
+
+    __slots__ = ("exponent",)
+
+    def __init__(self, takes: tuple[int, ...], exponent: int) -> None:
+        super().__init__(takes)
+        self.exponent = exponent
+
+    def __reduce__(self) -> Any:
+        return _IntegerPower, (self.takes, self.exponent)
+
+    @property
+    def key(self) -> Any:
+        """The key that identifies the mark."""
+        return (_IntegerPower, self.takes, self.exponent)
+
+    def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
+        """Compute the tangent of y by a power of x."""
+        (*_, x_dot, _), (*_, x, _) = tangents, inputs
+        if x_dot is None:
+            return (None,)
+        return (self.exponent * power(x, full(x, self.exponent - 1)) * x_dot,)
 
 
 class _RuleMark(KeptMark):

@@ -123,6 +123,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Any]] = {
         lambda x: jax.lax.scan(lambda c, a: (jax.nn.silu(c * a), c), jnp.float64(2), x)[0],
         np.array([0.5, -800, 3]),
     ),
+    "reciprocal of a cube": (lambda x: jnp.sum(x**-3), np.array([0.0, 1e-200, -2, 3e150, -np.inf])),
     "sinc at 0": (jnp.sinc, 0.0),
     "entr at 0": (jsp.entr, 0.0),
     "logaddexp": (lambda x: jnp.logaddexp(x, x), -np.inf),
@@ -173,7 +174,7 @@ def test_tangents(name: str) -> None:
 
 SECOND = (
     "relu at 0", "stop_gradient", "custom_jvp", "linear solve in b", "linear solve in a",
-    "root", "ldexp", "logistic", "xlogy at 0", "expi", "gammainc in x", "complex logsumexp", "custom_vjp", "both",
+    "root", "ldexp", "logistic", "reciprocal of a cube", "xlogy at 0", "expi", "gammainc in x", "complex logsumexp", "custom_vjp", "both",
 )  # fmt: skip
 
 
