@@ -17,7 +17,6 @@ from typing import Any, TypeVar, Unpack
 import numpy as np
 
 from tenferro.api.arguments import refuse, refuse_options
-from tenferro.api.nonzero_indices import nonzero_indices
 from tenferro.api.planned import elementwise, planned
 from tenferro.api.promotion import (
     broadcast_arrays,
@@ -133,7 +132,6 @@ __all__ = [
     "tanh",
     "true_divide",
     "trunc",
-    "where",
 ]
 
 
@@ -912,22 +910,11 @@ def isinf(x: ArrayLike, /) -> Any:
     return equal(abs(x), float("inf")) if dtype.is_float else not_equal(x, x)
 
 
-def where(condition: ArrayLike, x: Any = None, y: Any = None, /) -> Any:
+def where(condition: ArrayLike, x: Any, y: Any, /) -> Any:
     """Select elements of x where `condition` is true or nonzero, and elements of y elsewhere. All three broadcast.
 
-    With only a condition, return the indices of its nonzero elements, like `nonzero`.
-
-    Raises:
-        InvalidConfigError: only one of x and y is passed.
-        DataDependentShapeError: only a condition is passed, and it is traced.
-
-    >>> where([True, False], [1, 2], 0), where([0, 7, 8])
-    (array([1, 0]), (array([1, 2]),))
+    `tenferro.where` takes a condition alone, too.
     """
-    if x is None or y is None:
-        if x is not y:
-            raise InvalidConfigError("where: give both x and y, or neither")
-        return nonzero_indices(condition)
     return _selected(condition, *promote_number(x, y))
 
 

@@ -30,8 +30,8 @@ from tenferro.api.elementwise import (
     of_both_signs,
     remainder,
     subtract,
-    where,
 )
+from tenferro.api.elementwise import where as select
 from tenferro.api.indexing import take, take_along_axis
 from tenferro.api.manipulation import (
     concat,
@@ -42,7 +42,6 @@ from tenferro.api.manipulation import (
     reshape,
     stack,
 )
-from tenferro.api.nonzero_indices import nonzero_indices
 from tenferro.api.promotion import broadcast_to, convert, result_type
 from tenferro.api.reductions import any as any_of
 from tenferro.api.reductions import count_nonzero, cumsum
@@ -55,7 +54,7 @@ from tenferro.types import ArrayLike, DType, Tensor
 
 __all__ = [
     "argwhere", "flatnonzero", "intersect1d", "isin", "nonzero",
-    "repeat", "setdiff1d", "setxor1d", "union1d", "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values",
+    "repeat", "setdiff1d", "setxor1d", "union1d", "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values", "where",
 ]  # fmt: skip
 
 
@@ -105,9 +104,12 @@ def nonzero(
     x = as_operand(a)
     if size is not None and x.shape:
         return _first_nonzero(x, size, fill_value)
-    if fill_value is not None and x.shape:
+    if not x.shape:
+        raise ShapeError(f"nonzero: {spec_of(x)} has no axes")
+    if fill_value is not None:
         raise InvalidConfigError("nonzero: fill_value has no meaning without size")
-    return nonzero_indices(x)
+    indices = np.nonzero(elements(x, "nonzero", "give size=, or use where(x != 0, y, z)"))
+    return tuple([as_constant_of(x, each) for each in indices])
 
 
 def _first_nonzero(x: Tensor, size: int, fill_value: int | Sequence[int] | None) -> tuple[Any, ...]:
@@ -129,7 +131,7 @@ def _first_nonzero(x: Tensor, size: int, fill_value: int | Sequence[int] | None)
     is_found = less(np.arange(size), count_nonzero(is_set))
     indices: list[Any] = []
     for axis in reversed(range(rank)):
-        indices.append(where(is_found, remainder(order, x.shape[axis]), fills[axis]))
+        indices.append(select(is_found, remainder(order, x.shape[axis]), fills[axis]))
         order = floor_divide(order, x.shape[axis])
     return tuple(reversed(indices))
 
@@ -154,6 +156,31 @@ def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: int | None = 
     if not x.shape:
         return argwhere(reshape(x, (1,)), size=size, fill_value=fill_value)[:, :0]
     return stack(nonzero(x, size=size, fill_value=fill_value), axis=-1)
+
+
+def where(
+    condition: ArrayLike, x: Any = None, y: Any = None, /, *, size: int | None = None,
+    fill_value: int | Sequence[int] | None = None,
+) -> Any:  # fmt: skip
+    """Select elements of x where `condition` is true or nonzero, and elements of y elsewhere. All three broadcast.
+
+    With only a condition, return the indices of its nonzero elements, like `nonzero`, which describes `size` and
+    `fill_value`.
+
+    Raises:
+        InvalidConfigError: only one of x and y is passed, or both together with `size` or `fill_value`.
+        DataDependentShapeError: only a condition is passed, it is traced, and `size` is None.
+
+    >>> where([True, False], [1, 2], 0), where([0, 7, 8])
+    (array([1, 0]), (array([1, 2]),))
+    """
+    if x is None and y is None:
+        return nonzero(condition, size=size, fill_value=fill_value)
+    if x is None or y is None:
+        raise InvalidConfigError("where: give both x and y, or neither")
+    if size is not None or fill_value is not None:
+        raise InvalidConfigError("where: size and fill_value have no meaning with x and y")
+    return select(condition, x, y)
 
 
 def unique_all(
@@ -279,7 +306,7 @@ def _first_distinct(
     values = take(rows, first, axis=0) if extent else broadcast_to(convert(0, spec_of(rows).dtype), (size, *rows.shape[1:]))  # fmt: skip
     if fill_value is not None:
         mask = reshape(is_found, (size, *[1] * (len(rows.shape) - 1)))
-        values = where(mask, values, convert(fill_value, spec_of(rows).dtype))
+        values = select(mask, values, convert(fill_value, spec_of(rows).dtype))
     inverse = take_along_axis(number, argsort(order), axis=0) if extent else order
     counts = bincount(inverse, length=size)
     return values, first, inverse, counts
@@ -327,8 +354,8 @@ def _first_members(
     if not x.shape[0] or not size:
         return full(size, fill_value or 0, spec_of(x).dtype), positions, is_found
     values = take(x, positions, axis=0)
-    missing = where(is_found[0], values[0], 0) if fill_value is None else fill_value
-    return where(is_found, values, convert(missing, spec_of(x).dtype)), positions, is_found
+    missing = select(is_found[0], values[0], 0) if fill_value is None else fill_value
+    return select(is_found, values, convert(missing, spec_of(x).dtype)), positions, is_found
 
 
 def union1d(
@@ -395,7 +422,7 @@ def _first_common(
         place = minimum(searchsorted(take(x2, other, axis=0), values), x2.shape[0] - 1)
         second = take(other, place, axis=0)
     first = take(order, positions, axis=0)
-    return values, where(is_found, first, x1.shape[0]), where(is_found, second, x2.shape[0])
+    return values, select(is_found, first, x1.shape[0]), select(is_found, second, x2.shape[0])
 
 
 def setdiff1d(

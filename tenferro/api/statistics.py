@@ -845,26 +845,26 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Any:
 
 
 def histogram_bin_edges(
-    a: ArrayLike, bins: int | ArrayLike = 10, range: Sequence[Any] | None = None, weights: None = None
+    a: ArrayLike, bins: int | ArrayLike = 10, range: Sequence[Any] | None = None,
+    weights: ArrayLike | None = None,
 ) -> Any:  # fmt: skip
     """Compute the bin edges of `histogram`, in ascending order.
 
     Args:
-        bins: the number of bins of equal width, or the edges.
+        bins: the number of bins of equal width, the edges, or the name of NumPy's rule that derives the number from the
+            elements, such as "auto".
         range: the first and the last edge. By default they are the smallest and the largest element.
-        weights: has no effect.
+        weights: must be None if `bins` is a rule; otherwise it has no effect.
 
     Raises:
-        InvalidConfigError: the number of bins is below 1, the range is descending, or `bins` is the name of a rule. The
-            number of bins of a rule depends on the data.
+        InvalidConfigError: the number of bins is below 1, the range is descending, or NumPy has no such rule.
+        DataDependentShapeError: `bins` is a rule, and `a` is traced.
 
     >>> histogram_bin_edges([0.0, 1.0, 4.0], 2)
     array([0., 2., 4.])
     """
     if isinstance(bins, str):
-        raise InvalidConfigError(
-            f"histogram: bins must be a number or edges, got the rule {bins!r}"
-        )
+        bins = _bin_count(a, bins, range, weights)
     if not isinstance(bins, int | np.integer) and len(as_operand(bins).shape) == 1:
         return as_operand(bins)
     if not isinstance(bins, int | np.integer) or bins < 1:
@@ -906,7 +906,7 @@ def histogram(
     >>> histogram([1.0, 2.0, 4.0], [1.0, 2.0, 4.0])
     (array([1, 2]), array([1., 2., 4.]))
     """
-    edges = histogram_bin_edges(a, bins, range)
+    edges = histogram_bin_edges(a, bins, range, weights if isinstance(bins, str) else None)
     x = as_operand(a)
     if weights is not None and tuple(as_operand(weights).shape) != tuple(x.shape):
         raise ShapeError(f"histogram: weights {spec_of(as_operand(weights))} for {spec_of(x)}")
@@ -919,6 +919,19 @@ def histogram(
     if density:
         counts = divide(divide(counts, reductions.diff(edges)), reductions.sum(counts))
     return counts, edges
+
+
+def _bin_count(a: ArrayLike, rule: str, range: Sequence[Any] | None, weights: Any) -> int:
+    """Return the number of bins that a rule of NumPy derives from the elements."""
+    if weights is not None:
+        raise InvalidConfigError(f"histogram: the rule {rule!r} for bins does not take weights")
+    hint = "give the number of bins or their edges"
+    numbers = elements(as_operand(a), "histogram", hint)
+    bounds: Any = range and [elements(as_operand(x), "histogram", hint) for x in range]
+    try:
+        return len(np.histogram_bin_edges(numbers, rule, bounds)) - 1
+    except ValueError as error:
+        raise InvalidConfigError(f"histogram: {error}") from error
 
 
 def _bins(x: Tensor, edges: Tensor) -> Any:

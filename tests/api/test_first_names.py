@@ -26,6 +26,7 @@ SIZED: list[Callable[[Any, Any], Any]] = [
     *[lambda n, x, size=size: n.argwhere(x, size=size, fill_value=-1) for size in (2, 8)],
     *[lambda n, x, size=size: n.flatnonzero(x, size=size, fill_value=6) for size in (2, 8)],
     lambda n, x: n.argwhere(x[0, 0], size=2),
+    lambda n, x: n.where(x, size=4, fill_value=-1),
 ]
 
 
@@ -38,7 +39,7 @@ def test_nonzero_of_a_size_is_jaxs(call: Callable[[Any, Any], Any]) -> None:
             np.testing.assert_array_equal(y, expected)
 
 
-@pytest.mark.parametrize("name", ["nonzero", "argwhere", "flatnonzero"])
+@pytest.mark.parametrize("name", ["nonzero", "argwhere", "flatnonzero", "where"])
 def test_a_trace_asks_for_the_size(name: str) -> None:
     with pytest.raises(errors.DataDependentShapeError, match="give size="):
         tnf.jit(getattr(tnf, name))(M)
@@ -51,6 +52,8 @@ def test_sizes_and_fills_that_do_not_fit() -> None:
         tnf.nonzero(M, size=1, fill_value=(1, 2, 3))
     with pytest.raises(errors.InvalidConfigError, match="no meaning without size"):
         tnf.nonzero(M, fill_value=3)
+    with pytest.raises(errors.InvalidConfigError, match="no meaning with x and y"):
+        tnf.where(M, M, 0, size=3)
 
 
 JOINED: list[Callable[[Any, Any], Any]] = [

@@ -185,6 +185,29 @@ def test_a_histogram_of_a_list_of_numbers() -> None:
     np.testing.assert_array_equal(tnf.histogramdd(x, bins)[0], np.histogramdd(x, bins)[0])
 
 
+@pytest.mark.parametrize(
+    "rule", ["auto", "fd", "doane", "scott", "stone", "rice", "sturges", "sqrt"]
+)
+@pytest.mark.filterwarnings("ignore:The number of bins:RuntimeWarning")
+def test_rules_for_the_number_of_bins(rule: str) -> None:
+    rng = np.random.default_rng(0)
+    for x in (rng.normal(size=200), rng.integers(0, 9, 50), np.zeros(0), np.ones(5)):
+        for ends in (None, (0, 3)):
+            expected = np.histogram(x, rule, ends)
+            for actual, wanted in zip(tnf.histogram(x, rule, ends), expected, strict=True):
+                np.testing.assert_allclose(actual, wanted)
+            np.testing.assert_allclose(tnf.histogram_bin_edges(x, rule, ends), expected[1])
+
+
+def test_a_rule_for_the_number_of_bins_needs_elements_and_no_weights() -> None:
+    with pytest.raises(errors.DataDependentShapeError, match="the number of bins or their edges"):
+        tnf.jit(lambda x: tnf.histogram(x, "auto"))(V)
+    with pytest.raises(errors.InvalidConfigError, match="does not take weights"):
+        tnf.histogram(V, "auto", weights=V)
+    with pytest.raises(errors.InvalidConfigError, match="not a valid estimator"):
+        tnf.histogram(V, "autumn")
+
+
 def test_arguments_that_numpy_refuses() -> None:
     for indices in (np.array(1), np.zeros((2, 1, 1), int)):
         with pytest.raises(errors.ShapeError, match="take_along_axis: the indices need the rank"):
