@@ -385,6 +385,16 @@ class Jitted(Generic[P, R]):
         leaves, tree = flatten(call.dynamic)
         return self._program(call, leaves, tree)
 
+    @public
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the types of the results, as a tree of `TensorSpec`s, for the same arguments as `lower`.
+
+        >>> jit(lambda x: x @ x.T).eval_shape(np.ones((2, 3), "f4"))
+        f32[2,2]
+        """
+        program = self.lower(*args, **kwargs)
+        return unflatten(program.out_tree, program.output_specs)
+
     def _program(self, call: Call, leaves: list[Any], tree: TreeDef) -> GraphProgram:
         for index, leaf in enumerate(leaves):
             if not has_dtype(leaf):
@@ -480,6 +490,10 @@ class BoundJitted:
     def lower(self, *args: Any, **kwargs: Any) -> GraphProgram:
         """Return the program for the object and for arguments of the types of `args` and `kwargs`: arrays or specs."""
         return self._function.lower(self._instance, *args, **kwargs)
+
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the types of the results for the object and for arguments of the types of `args` and `kwargs`."""
+        return self._function.eval_shape(self._instance, *args, **kwargs)
 
     def cache_stats(self) -> CacheStats:
         """Return the hits, misses and entries of the cache of programs, which all objects share."""

@@ -169,6 +169,10 @@ def test_eval_shape() -> None:
         lambda x, *, w: {"y": x @ w}, tnf.TensorSpec((2, 3), "float32"), w=np.ones((3, 4), "f4")
     )
     assert types == {"y": tnf.TensorSpec((2, 4), "float32")}
+    jitted = tnf.jit(lambda x, power: {"y": x**power}, static_argnames="power")
+    assert jitted.eval_shape(tnf.TensorSpec((2,), "float32"), power=2) == {
+        "y": tnf.TensorSpec((2,), "float32")
+    }
 
 
 def test_errors_say_what_to_write() -> None:

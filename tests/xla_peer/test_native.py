@@ -454,6 +454,7 @@ def test_methods_are_bound() -> None:
             return self.scale * x
 
     alike(Model(2.0)(array(2)), 2 * array(2))
+    assert Model(2.0).__call__.eval_shape(array(2)).shape == (2,)
 
 
 def test_pickled_by_name_or_recipe() -> None:
