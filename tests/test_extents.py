@@ -243,3 +243,18 @@ def test_extents_in_a_list_say_what_to_write() -> None:
 def test_an_extent_outside_a_trace_is_no_operand() -> None:
     with pytest.raises(errors.NonStaticShapeError, match="extent n is a number in a trace only"):
         tnf.add(SymDim("n"), 1)
+
+
+def test_comparisons_of_extents_have_the_answer_of_all_values() -> None:
+    n, m = SymDim("n"), SymDim("m")
+    assert all([n >= 0, n + 1 > n, n <= n + m, n < n + 1, n > -1, 0 <= n])  # noqa: SIM300  # because the extent is rhs
+    assert not any([n < n, n > n + m, n + m < m, n < 0, 0 > n])  # noqa: SIM300
+
+
+@pytest.mark.parametrize(
+    "compare",
+    [lambda n: n > 3, lambda n: n >= 1, lambda n: n < 3, lambda n: n <= 3, lambda n: max(n, 3)],
+)
+def test_a_comparison_of_extents_without_one_answer(compare: Any) -> None:
+    with pytest.raises(errors.ConcretizationError, match="is unknown until the program runs"):
+        compare(SymDim("n"))

@@ -288,6 +288,34 @@ class Polynomial:
     def __hash__(self) -> int:
         return self._hash
 
+    def __ge__(self, rhs: object) -> bool:
+        return self._holds(">=", rhs, lambda: at_least(self, rhs))
+
+    def __gt__(self, rhs: object) -> bool:
+        return self._holds(">", rhs, lambda: at_least(self - 1, rhs))
+
+    def __le__(self, rhs: object) -> bool:
+        return self._holds("<=", rhs, lambda: at_least(rhs, self))
+
+    def __lt__(self, rhs: object) -> bool:
+        return self._holds("<", rhs, lambda: at_least(rhs, self + 1))
+
+    def _holds(self, comparison: str, rhs: object, decide: Callable[[], bool | None]) -> bool:
+        """Return the answer of a comparison that is equal for all values of the leaves.
+
+        Raises:
+            ConcretizationError: the answer depends on the values.
+        """
+        if self._terms_of(rhs) is None:
+            return NotImplemented
+        answer = decide()
+        if answer is None:
+            raise ConcretizationError(
+                f"{self} {comparison} {rhs} is unknown until the program runs; compare tensors that "
+                "shape_of returns, or give a number"
+            )
+        return answer
+
     def __bool__(self) -> bool:
         raise ConcretizationError(
             f"the truth value of extent {self} is unknown until the program runs; "
