@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
@@ -176,7 +177,10 @@ def _named(target: Path, mode: int) -> Generator[BinaryIO]:
     """Open an unfinished file beside the target. When the block ends, it replaces the target."""
     temporary = _temporary_path(target)
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    handle = os.open(temporary, flags, mode)
+    try:
+        handle = os.open(temporary, flags, mode)
+    except FileNotFoundError:
+        raise FileNotFoundError(errno.ENOENT, "no such folder", str(target.parent)) from None
     try:
         with os.fdopen(handle, "wb") as file:
             with suppress(FileNotFoundError):

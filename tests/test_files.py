@@ -582,3 +582,9 @@ def test_booleans_of_other_bytes_are_refused(tmp_path: Path) -> None:
     rewritten(path, **{"constants/0.npy": content[:-2] + b"\x07\x00"})
     with pytest.raises(errors.InvalidConfigError, match="neither 0 nor 1"):
         tnf.load(path)
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    target = tmp_path / "nowhere" / "file"
+    with pytest.raises(FileNotFoundError, match=r"no such folder: .*nowhere'$"), replacing(target):
+        pass
