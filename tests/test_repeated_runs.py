@@ -81,7 +81,7 @@ def test_results_that_are_written_to_are_no_constants(name: str, order: Any) -> 
 @extension_family("tenferro-tests", "calls_back", version=1)
 @dataclass(frozen=True)
 class CallsBack(ExtensionOp):
-    """y = x + x. The runtime calls ops, and runs a program."""
+    """y = x, up to rounding. Its `eager_execute` calls an op, and runs another program."""
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         return [(input_dtypes[0], input_shapes[0])]

@@ -105,7 +105,7 @@ def _is_mask(entry: Any) -> bool:
 
 
 def _with_axes_for_masks(x: ArrayLike, index: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-    """Replace each mask of rank 0 by an index array along a new axis of x: of extent 1 for True, and 0 for False."""
+    """Give x a new axis for each mask of rank 0, and replace the mask by an index: [0] for True, [] for False."""
     for mask_position, entry in enumerate(index):
         if _is_rank_0_mask(entry):
             before, after = index[:mask_position], index[mask_position + 1 :]

@@ -298,7 +298,7 @@ def _on_elements(
             )
     if not any(
         map(is_traced, leaves)
-    ):  # because NumPy removes the argument like= before it calls the protocol
+    ):  # then the tensor was the argument like=, which NumPy removes before it calls the protocol
         raise UnsupportedError(
             f"{reason} with a tensor as like=; tenferro's creation functions take one"
         )

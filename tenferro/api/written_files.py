@@ -168,7 +168,7 @@ def _exit(node: ast.stmt) -> Any:
 
 
 def _is_written(node: ast.While | ast.If, bound: set[str]) -> bool:
-    """Return whether the statement only assigns names, as written, and assigns no name only in some branches.
+    """Return whether the statement has the form that tenferro writes: it only assigns names, each in every branch.
 
     A statement that a person has changed may do more. It is not converted: Python runs it, and a condition on data is
     an error.

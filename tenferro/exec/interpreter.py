@@ -109,7 +109,7 @@ def results_of(op: Any, result: Any, count: int) -> Sequence[Any]:
 
 
 def _function(step: ExecInstruction, around: Observer | None) -> Callable[..., Any]:
-    """Return the function that runs a step; with an observer, it interprets bodies, whose steps the observer runs."""
+    """Return the function that runs a step; with an observer, the observer runs the steps of a control op's bodies."""
     control = step.inner_op
     if around is None or not isinstance(control, Control):
         return step.function

@@ -46,7 +46,7 @@ X = np.arange(3.0, dtype="f4")
 
 
 def bomb(levels: int) -> str:
-    """Return a short module with an attribute that expands to 2 ** `levels` elements."""
+    """Return a short module with an attribute that expands to 2 ** (`levels` + 1) integers."""
     aliases = [f"#a{n + 1} = [#a{n}, #a{n}]" for n in range(levels)]
     return "\n".join(
         ["#a0 = [0, 0]", *aliases, f"module attributes {{t.a = #a{levels}}} {{", GOOD, "}"]

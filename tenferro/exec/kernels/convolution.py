@@ -189,7 +189,7 @@ def _write_depthwise(
 ) -> None:
     """Write `out` [n, c m, p..] from windows [n, c, p.., k..] and kernels [c m, 1, k..], with one channel per group.
 
-    There are m = `multiplier` kernels per channel. Kernel elements k are summed in blocks of rows that fit in cache.
+    There are m = `multiplier` kernels per channel. Sums over k are taken for blocks of rows of `out` that fit in cache.
     """
     spatial = out.ndim - 2
     n, c = windows.shape[:2]

@@ -377,9 +377,9 @@ class Code:
 
     @contextmanager
     def repeated(self) -> Generator[None]:
-        """Let LLVM unroll short loops during a `with` statement, which writes the body of a loop of the program.
+        """Let LLVM unroll short loops during a `with` statement that writes the body of a loop of the tensor program.
 
-        In the body, the latency of short loops takes most of the time.
+        Most of the time of such a body is the latency of the short loops in it.
         """
         outside, self.is_repeated = self.is_repeated, True
         yield

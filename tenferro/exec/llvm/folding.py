@@ -138,7 +138,7 @@ class Fold:
         return code.load(cell, 0, dtype)
 
     def _in_lanes(self, count: int, term: Callable[[Index], Element]) -> Element:
-        """Write a sum or product: of each lane, then of pairs of lanes, then with the remaining terms.
+        """Write a sum or product: first within each lane, then over the lanes in pairs, then with the remaining terms.
 
         The order of terms does not depend on whether LLVM vectorises the loop.
         """

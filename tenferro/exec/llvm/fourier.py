@@ -25,7 +25,7 @@ from tenferro.types import TensorSpec
 __all__ = ["row_of"]
 
 MAX_EXTENTS = 64
-"""Maximum sum of a and b of a compiled transform; the interpreter's kernel is faster for larger sums."""
+"""Maximum sum of the factors a and b of a compiled transform's length; the interpreter is faster for larger sums."""
 
 
 def row_of(routine: Routine, inputs: Specs) -> Row | None:

@@ -29,7 +29,7 @@ MAX_LANES = 16
 TILE_ROWS = 256
 """Number of rows of a tile, which is copied column by column; the TLB must have an entry for each row."""
 MIN_TASKS = 64
-"""Minimum number of tasks of a sufficiently large copy, which threads share."""
+"""Minimum number of tasks into which a copy that is large enough for several threads is divided."""
 CACHE_ENTRIES = 64
 """Maximum number of functions that one compiler caches."""
 MIN_LANES = 4
