@@ -150,9 +150,11 @@ class Writer:
 
     def _hint(self, value: Expression) -> str:
         function = value.code.text.partition("(")[0]
-        if function in self._definition_names.values():
+        if value.name_hint:
+            return value.name_hint
+        if isinstance(value.op, Cond) and function.isidentifier():
             return f"{function}_value"
-        return value.name_hint or snake_case("y" if value.op is None else value.op.name)
+        return snake_case("y" if value.op is None else value.op.name)
 
     def fit(self, values: Sequence[Expression], length: int) -> bool:
         """Assign the longest of these values to a name, if a text of this length that contains them is too long.
