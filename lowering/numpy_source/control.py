@@ -21,6 +21,8 @@ __all__ = ["LIBRARY", "ROWS"]
 
 LIBRARY = "<functions.py>"
 """File of the source lines of a sub-program that a function in `functions.py` computes."""
+STRING = r"""("(\\.|[^"\\])*"|'(\\.|[^'\\])*')"""
+"""Regular expression for a string in Python code."""
 
 
 def _invariant(w: Writer, values: Sequence[Expression]) -> list[Expression]:
@@ -97,11 +99,13 @@ def _assign_carry(
     ((name, value),) = changed
     indent, old, assigned = line.groups()
     words = {word for row in rows if str(row) != old for word in re.findall(r"\w+", str(row))}
-    if old != str(value) or indent != w.indent or words & {name, old}:
+    is_keyword = not re.fullmatch(rf"{name}_\d+", old)  # or perhaps an attribute
+    if old != str(value) or indent != w.indent or name in words or (old in words and is_keyword):
         return
     w.lines[-1] = f"{indent}{name}{assigned}"
     for x in (value, *rows):
-        x.code = Code(name) if str(x) == old else x.code
+        text = re.sub(rf"{STRING}|\b{old}\b", lambda m: name if m[0] == old else m[0], str(x))
+        x.code = Code(text, x.code.level)
 
 
 def cond(op: ops.Cond, w: Writer, index: Expression, *operands: Expression) -> Any:

@@ -39,6 +39,16 @@ def counted(x: Any) -> Any:
     return tnf.fori_loop(0, 4, lambda i, c: c * x[i] + i, 1.0)
 
 
+def recurrence(p: Any, x: Any) -> Any:
+    """Return rows h + p for the states h of a linear recurrence."""
+
+    def step(h: Any, r: Any) -> Any:
+        h = h * p["h_2"] + r
+        return h, h + p["h_2"]
+
+    return tnf.scan(step, x[0], x)[1]
+
+
 CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str]]] = {
     "a rotation": (lambda x: tnf.roll(x, 1, axis=1), (X,), ["return np.roll(x, 1, axis=1)"]),
     "a mask": (
@@ -106,6 +116,17 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str]]] = {
         tnf.grad(lambda x: tnf.sum(tnf.nn.sigmoid(x))),
         (X,),
         ["return logistic_slope(x)"],
+    ),
+    "a row that reads the new state": (
+        recurrence,
+        ({"h_2": np.int64(2)}, np.arange(4)),
+        ['h = h * p["h_2"] + x[t]', 'rows.append(h + p["h_2"])'],
+    ),
+    "a square": (lambda x: tnf.sum((x - 1.0) ** 2), (X,), ["return np.sum((x - 1.0)**2)"]),
+    "a square of a number": (
+        lambda x: (x[0] - 1.0) ** 2,
+        (V,),
+        ["subtract = x[0] - 1.0", "return subtract * subtract"],
     ),
     "a counter": (counted, (V,), ["for t in np.arange(4):", "carry = carry * take(x, t) + t"]),
 }
