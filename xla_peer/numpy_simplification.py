@@ -26,6 +26,7 @@ from tenferro.program.rewrite import Producers, Values, emit_again
 from tenferro.program.subprogram import Subprogram
 from tenferro.types import DType
 from xla_peer.numpy_outlining import outlined
+from xla_peer.numpy_recognition import recognised
 
 __all__ = ["simplified"]
 
@@ -38,9 +39,9 @@ MAX_LISTED_FLOATS = 4
 def simplified(program: GraphProgram) -> GraphProgram:
     """Return the program with fewer ops and equal results.
 
-    Repeated calls of one Python function are calls of one sub-program.
+    Repeated calls of one Python function, and formulas of library functions, are calls of sub-programs.
     """
-    return _outlined(_simplified(program), StatementFinder())
+    return recognised(_outlined(_simplified(program), StatementFinder()), _simplified)
 
 
 def _outlined(program: GraphProgram, finder: StatementFinder) -> GraphProgram:

@@ -8,14 +8,21 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from lowering.numpy_source.expression import Code, Expression, Level, Rows, call, tuple_of
+from lowering.numpy_source.reduction import axes_of
 from tenferro.ops import control as ops
+from tenferro.ops.reduction import ReduceMax
 from tenferro.program.subprogram import Subprogram
 from tenferro.types import TensorSpec
 
 if TYPE_CHECKING:
     from lowering.numpy_source.writer import Writer
 
-__all__ = ["ROWS"]
+__all__ = ["LIBRARY", "ROWS"]
+
+LIBRARY = "<functions.py>"
+"""File of the source lines of a sub-program that a function in `functions.py` computes."""
+STRING = r"""("(\\.|[^"\\])*"|'(\\.|[^'\\])*')"""
+"""Regular expression for a string in Python code."""
 
 
 def _invariant(w: Writer, values: Sequence[Expression]) -> list[Expression]:
@@ -92,17 +99,22 @@ def _assign_carry(
     ((name, value),) = changed
     indent, old, assigned = line.groups()
     words = {word for row in rows if str(row) != old for word in re.findall(r"\w+", str(row))}
-    if old != str(value) or indent != w.indent or words & {name, old}:
+    is_keyword = not re.fullmatch(rf"{name}_\d+", old)  # or perhaps an attribute
+    if old != str(value) or indent != w.indent or name in words or (old in words and is_keyword):
         return
     w.lines[-1] = f"{indent}{name}{assigned}"
     for x in (value, *rows):
-        x.code = Code(name) if str(x) == old else x.code
+        text = re.sub(rf"{STRING}|\b{old}\b", lambda m: name if m[0] == old else m[0], str(x))
+        x.code = Code(text, x.code.level)
 
 
 def cond(op: ops.Cond, w: Writer, index: Expression, *operands: Expression) -> Any:
     """Write `if` and `else`, with `elif` if there are more than two branches; write one branch as a function."""
     if len(op.branches) == 1 and not any(i.op.parts for i in op.branches[0].program.instructions):
         (part,) = op.branches
+        source = part.program.instructions[-1].source
+        if source is not None and source.file == LIBRARY:
+            return _library_call(w, source.function, part, operands)
         code = call(w.definition(part, operands), *operands)
         return code if len(part.output_specs) == 1 else code.text
     inner, is_read = _invariant(w, operands), w.is_read
@@ -125,6 +137,15 @@ def cond(op: ops.Cond, w: Writer, index: Expression, *operands: Expression) -> A
             read = [k for k, each in enumerate(is_read) if each]
             _assigned(w, [names[k] for k in read], [results[k] for k in read])
     return [Code(name) for name in names]
+
+
+def _library_call(w: Writer, name: str, part: Subprogram, operands: Sequence[Expression]) -> Code:
+    """Write a call of the function `name` of `functions.py`, along the axes that the sub-program reduces."""
+    x, (spec,) = operands[0], part.output_specs
+    reductions = [i.op for i in part.program.instructions if isinstance(i.op, ReduceMax)]
+    axis = axes_of(reductions[0], x) if reductions else None
+    keepdims = True if name == "logsumexp" and spec.rank == x.spec.rank else None
+    return call(w.function(name), *operands, axis=axis, keepdims=keepdims)
 
 
 def alternatives(op: ops.Alternatives, w: Writer, *operands: Expression) -> list[Code]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lowering.numpy_source.broadcasting import binary, operands_of, operator_text
 from lowering.numpy_source.expression import Code, Expression, Level, Rows, call, in_parentheses
 from tenferro.ops import elementwise as ops
-from tenferro.types import DType
+from tenferro.types import DType, TensorSpec
 
 if TYPE_CHECKING:
     from lowering.numpy_source.writer import Writer
 
-__all__ = ["ROWS", "function", "own"]
+__all__ = ["ROWS", "function", "is_square", "own"]
 
 SIGNS = {"EQ": "==", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}
 INTEGERS = "iu"
@@ -46,6 +47,22 @@ def logical(symbol: str, level: Level, on_bool: str, bool_level: Level) -> Any:
     return lambda op, w, lhs, rhs: (logic if lhs.spec.dtype.is_bool else arithmetic)(
         op, w, lhs, rhs
     )
+
+
+def is_square(op: Any, inputs: Sequence[Any], spec: TensorSpec) -> bool:
+    """Return whether an op is written as the square of its operand, which `**` computes as the product.
+
+    NumPy computes the square of a scalar by its power function, which may round differently.
+    """
+    is_real = spec.dtype.is_float or spec.dtype.is_integer
+    return isinstance(op, ops.Multiply) and inputs[0] == inputs[1] and spec.rank > 0 and is_real
+
+
+def multiply(op: Any, w: Writer, lhs: Expression, rhs: Expression) -> Code:
+    """Write `x**2` for the square of an array, `&` for bools, and else `*`."""
+    if is_square(op, (lhs, rhs), lhs.spec) and lhs.code.number is None:
+        return Code(f"{lhs.at(Level.ATOM)}**2", Level.POWER)
+    return logical("*", Level.PRODUCT, "&", Level.AND)(op, w, lhs, rhs)
 
 
 def by_kind(of_integers: Any, of_others: Any) -> Any:
@@ -197,7 +214,7 @@ def upcast(name: str) -> Any:
 ROWS: Rows = {
     ops.Add: logical("+", Level.SUM, "|", Level.OR),
     ops.Subtract: binary("-", Level.SUM),
-    ops.Multiply: logical("*", Level.PRODUCT, "&", Level.AND),
+    ops.Multiply: multiply,
     ops.Divide: by_kind(own("integer_quotient"), binary("/", Level.PRODUCT)),
     ops.Remainder: remainder,
     ops.Power: power,

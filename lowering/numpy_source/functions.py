@@ -149,6 +149,43 @@ def reduce_precision(x: Any, exponent_bits: int, mantissa_bits: int) -> Any:
 # ---- special functions -------------------------------------------------------------------------------
 
 
+def shares(x: Any, axis: Any = None) -> Any:
+    """Return e^(x - max), to which softmax is proportional; at an infinite maximum, 1 where x equals it and else 0."""
+    top = np.max(x, axis=axis, keepdims=True)
+    infinite, shift = np.isinf(top), np.where(np.isfinite(top), top, 0.0)
+    powers = np.exp(np.where(infinite, 0.0, x) - shift)
+    return np.where(infinite, (x == top).astype(x.dtype), powers)
+
+
+def softmax(x: Any, axis: Any = None) -> Any:
+    """Divide e^x by its sum along axes, without overflow."""
+    powers = shares(x, axis)
+    return powers / np.sum(powers, axis=axis, keepdims=True)
+
+
+def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """Return log(sum of e^x) along axes, without overflow."""
+    top = np.max(x, axis=axis, keepdims=True)
+    logs = np.log(np.sum(shares(x, axis), axis=axis, keepdims=True))
+    total = np.where(np.isinf(top), top, logs + np.where(np.isfinite(top), top, 0.0))
+    return total if keepdims else np.squeeze(total, axis)
+
+
+def sech_squared(x: Any, tanh: Any) -> Any:
+    """Return 1 / cosh(x)^2, the derivative of tanh, from x and tanh(x)."""
+    is_near = np.abs(x) < 0.5
+    e = np.exp(-np.abs(np.where(is_near, 1.0, x)))
+    return np.where(is_near, 1.0 - tanh * tanh, (e + e) * (e + e) / ((1.0 + e * e) * (1.0 + e * e)))
+
+
+def logistic_slope(x: Any) -> Any:
+    """Return 1 / (4 cosh(x / 2)^2), the derivative of the logistic function."""
+    is_near = np.abs(x) < 1.0
+    tanh = np.tanh(0.5 * np.where(is_near, x, 0.0))
+    e = np.exp(-np.abs(np.where(is_near, 1.0, x)))
+    return np.where(is_near, 0.25 * (1.0 - tanh * tanh), e / ((1.0 + e) * (1.0 + e)))
+
+
 def polynomial(x: Any, coefficients: Any) -> Any:
     """Return the polynomial c[0] + c[1] x + c[2] x^2 + .. with c = `coefficients`."""
     y = coefficients[-1] + 0 * x

@@ -13,10 +13,10 @@ from tenferro.types import DType
 if TYPE_CHECKING:
     from lowering.numpy_source.writer import Writer
 
-__all__ = ["ROWS"]
+__all__ = ["ROWS", "axes_of"]
 
 
-def _axes(op: Any, x: Expression) -> Any:
+def axes_of(op: Any, x: Expression) -> Any:
     """Return the argument `axis` of a reduction; None if all axes are reduced, so that `call` omits the argument."""
     if len(op.axes) == x.spec.rank:
         return None
@@ -55,7 +55,7 @@ def total(name: str) -> Any:
         if not op.axes or (_is_single(op, x) and is_exact):
             return _alone(op, w, x)
         dtype, converted = _accumulator(w, x.spec.dtype)
-        return Code(call(f"np.{name}", x, axis=_axes(op, x), dtype=dtype).text + converted)
+        return Code(call(f"np.{name}", x, axis=axes_of(op, x), dtype=dtype).text + converted)
 
     return cell
 
@@ -70,7 +70,7 @@ def extreme(name: str) -> Any:
         if not all(isinstance(x.spec.shape[axis], int) and x.spec.shape[axis] for axis in op.axes):
             identity = op.identity(x.spec.dtype)
             initial = str(identity).replace("inf", "np.inf")
-        return call(f"np.{name}", x, axis=_axes(op, x), initial=initial)
+        return call(f"np.{name}", x, axis=axes_of(op, x), initial=initial)
 
     return cell
 
@@ -82,8 +82,8 @@ def bitwise(name: str) -> Any:
         if not op.axes:
             return x.code
         if x.spec.dtype.is_bool:
-            return call(f"np.{'all' if name == 'bitwise_and' else 'any'}", x, axis=_axes(op, x))
-        axis = _axes(op, x)
+            return call(f"np.{'all' if name == 'bitwise_and' else 'any'}", x, axis=axes_of(op, x))
+        axis = axes_of(op, x)
         return call(f"np.{name}.reduce", x, axis=tuple_of(op.axes) if axis is None else axis)
 
     return cell

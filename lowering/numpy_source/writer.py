@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from lowering.literal import is_splat
+from lowering.numpy_source.elementwise import is_square
 from lowering.numpy_source.expression import Code, Expression, Level, call, tuple_of
 from lowering.numpy_source.statements import StatementFinder
 from tenferro.dims import SymDim, is_exact
@@ -150,9 +151,11 @@ class Writer:
 
     def _hint(self, value: Expression) -> str:
         function = value.code.text.partition("(")[0]
-        if function in self._definition_names.values():
+        if value.name_hint:
+            return value.name_hint
+        if isinstance(value.op, Cond) and function.isidentifier():
             return f"{function}_value"
-        return value.name_hint or snake_case("y" if value.op is None else value.op.name)
+        return snake_case("y" if value.op is None else value.op.name)
 
     def fit(self, values: Sequence[Expression], length: int) -> bool:
         """Assign the longest of these values to a name, if a text of this length that contains them is too long.
@@ -249,6 +252,13 @@ class Writer:
             values[slot] = operand
         uses = Counter(slot for i in program.instructions for slot in slots_read(i))
         uses.update(program.output_slots)
+        uses.subtract(
+            [
+                i.inputs[0]
+                for i in program.instructions
+                if i.inputs and is_square(i.op, i.inputs, program.types[i.inputs[0]])
+            ]
+        )
         consumers = {
             slot: instruction
             for instruction in reversed(program.instructions)

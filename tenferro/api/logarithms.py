@@ -41,7 +41,7 @@ from tenferro.dispatch import as_operand, is_traced, spec_of, stop_gradient
 from tenferro.errors import DTypeError
 from tenferro.types import ArrayLike, Tensor, UfuncOptions
 
-__all__ = ["in_one_float", "largest", "log_softmax", "logaddexp", "logsumexp", "softmax"]
+__all__ = ["in_one_float", "largest", "log_softmax", "logaddexp", "logsumexp", "shares", "softmax"]
 
 
 def logaddexp(
@@ -146,12 +146,17 @@ def _kept_logsumexp_jvp(
     the elements that equal the maximum.
     """
     (x,), (x_dot,) = primals, tangents
-    top, _, powers = _shifted_powers(x, axes)
-    shares = where(isinf(top), convert(equal(x, top), spec_of(x).dtype), powers)
-    y_dot = sum(multiply(shares, x_dot), axis=axes, keepdims=True)
+    weights = shares(x, axes)
+    y_dot = sum(multiply(weights, x_dot), axis=axes, keepdims=True)
     if not any([is_static(x.shape[i]) and x.shape[i] == 0 for i in axes]):
-        y_dot = divide(y_dot, sum(shares, axis=axes, keepdims=True))
+        y_dot = divide(y_dot, sum(weights, axis=axes, keepdims=True))
     return _kept_logsumexp(x, axes), y_dot
+
+
+def shares(x: Tensor, axes: tuple[int, ...]) -> Any:
+    """Return e^(x - max), to which softmax is proportional; at an infinite maximum, 1 where x equals it and else 0."""
+    top, _, powers = _shifted_powers(x, axes)
+    return where(isinf(top), convert(equal(x, top), spec_of(x).dtype), powers)
 
 
 def _shifted_powers(x: Tensor, axes: tuple[int, ...]) -> tuple[Any, Any, Any]:

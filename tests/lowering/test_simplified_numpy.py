@@ -12,6 +12,7 @@ import pytest
 
 import tenferro as tnf
 import xla_peer
+from lowering.to_numpy import to_numpy
 from tenferro.dispatch import apply
 from tenferro.ops.indexing import DynamicSlice, Scatter
 from tenferro.types import flatten
@@ -36,6 +37,16 @@ def with_row(combiner: str) -> Callable[..., Any]:
 
 def counted(x: Any) -> Any:
     return tnf.fori_loop(0, 4, lambda i, c: c * x[i] + i, 1.0)
+
+
+def recurrence(p: Any, x: Any) -> Any:
+    """Return rows h + p for the states h of a linear recurrence."""
+
+    def step(h: Any, r: Any) -> Any:
+        h = h * p["h_2"] + r
+        return h, h + p["h_2"]
+
+    return tnf.scan(step, x[0], x)[1]
 
 
 CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str]]] = {
@@ -79,6 +90,43 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str]]] = {
         lambda x: tnf.scan(lambda c, r: (c + r, c * r), x[0], x[1:2])[1],
         (X,),
         ["return (x[0] * x[1])[None]"],
+    ),
+    "a softmax": (lambda x: tnf.softmax(x), (X,), ["return softmax(x, axis=1)"]),
+    "a logarithm of a softmax": (
+        lambda x: tnf.log_softmax(x, axis=0),
+        (X,),
+        ["return x - logsumexp(x, axis=0, keepdims=True)"],
+    ),
+    "a logarithm of a sum": (
+        lambda x: tnf.logsumexp(x, axis=1) * tnf.logsumexp(x[0]),
+        (X,),
+        ["return logsumexp(x, axis=1) * logsumexp(x[0])"],
+    ),
+    "a derivative of a logarithm of a sum": (
+        tnf.grad(lambda x: tnf.sum(tnf.logsumexp(x, axis=1))),
+        (X,),
+        ["shares_value = shares(x, axis=1)"],
+    ),
+    "a derivative of tanh": (
+        tnf.grad(lambda x: tnf.sum(tnf.tanh(x))),
+        (X,),
+        ["return sech_squared(x, np.tanh(x))"],
+    ),
+    "a derivative of the logistic function": (
+        tnf.grad(lambda x: tnf.sum(tnf.nn.sigmoid(x))),
+        (X,),
+        ["return logistic_slope(x)"],
+    ),
+    "a row that reads the new state": (
+        recurrence,
+        ({"h_2": np.int64(2)}, np.arange(4)),
+        ['h = h * p["h_2"] + x[t]', 'rows.append(h + p["h_2"])'],
+    ),
+    "a square": (lambda x: tnf.sum((x - 1.0) ** 2), (X,), ["return np.sum((x - 1.0)**2)"]),
+    "a square of a number": (
+        lambda x: (x[0] - 1.0) ** 2,
+        (V,),
+        ["subtract = x[0] - 1.0", "return subtract * subtract"],
     ),
     "a counter": (counted, (V,), ["for t in np.arange(4):", "carry = carry * take(x, t) + t"]),
 }
@@ -173,3 +221,44 @@ def test_long_chains_that_move_elements_are_outlined() -> None:
     shorter = simplified(program)
     assert len(shorter.instructions) < 10
     np.testing.assert_array_equal(shorter.run(x), program.run(x))
+
+
+def formula_and_call(function: Callable[..., Any], x: Any) -> None:
+    """Compare the results of a file that contains the formulas with those of a file that calls functions."""
+    program = tnf.compile(function, x)
+    source = xla_peer.export(program, format="numpy")
+    assert source.text.count("def ") > 1
+    expected, result = function_of(to_numpy(program))(x), function_of(source)(x)
+    np.testing.assert_array_equal(result, expected)
+    assert result.dtype == expected.dtype
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_calls_of_library_functions_have_the_bits_of_their_formulas(dtype: str) -> None:
+    """A call must replace a formula at infinities, NaN, signed zeros and large numbers, too."""
+    x = np.full((6, 4), 0.25, dtype)
+    x[0], x[1], x[2, 1], x[3, :2], x[4] = np.inf, -np.inf, np.nan, np.inf, [0.0, -0.0, 800.0, -90.0]
+    for axis in (0, 1, None):
+        for function in (tnf.softmax, tnf.log_softmax, tnf.logsumexp):
+            one = lambda x, f=function, axis=axis: f(x, axis=axis)
+            formula_and_call(one, x)
+            formula_and_call(tnf.grad(lambda x, f=one: tnf.sum(f(x) ** 2)), x)
+    for slope in (tnf.tanh, tnf.nn.sigmoid):
+        formula_and_call(tnf.grad(lambda x, f=slope: tnf.sum(f(x))), x)
+
+
+def test_a_softmax_along_an_axis_of_a_static_extent_is_a_call_for_symbolic_shapes() -> None:
+    spec = tnf.TensorSpec(("n", 4), "float64")
+    source = xla_peer.export(lambda x: tnf.softmax(x), spec, format="numpy")
+    assert "return softmax(x, axis=1)" in source.text
+    source = xla_peer.export(lambda x: tnf.softmax(x, axis=0), spec, format="numpy")
+    assert "return softmax(" not in source.text
+    np.testing.assert_array_equal(function_of(source)(np.ones((0, 4))), np.ones((0, 4)))
+
+
+def test_a_local_variable_with_the_name_of_a_library_function_gets_another_name() -> None:
+    def weighted(x: Any) -> Any:
+        softmax = tnf.softmax(x)
+        return softmax * softmax
+
+    assert "softmax_2 = softmax(x, axis=1)" in exported(weighted, X).text
