@@ -240,7 +240,7 @@ class NativeOwner:
             return mapped(*operands)
 
         avals = [
-            jax.ShapeDtypeStruct((size, *x.shape), x.dtype) if here else x
+            jax.ShapeDtypeStruct((size, *x.shape), x.dtype, weak_type=x.weak_type) if here else x
             for x, here in zip(function.avals, mask, strict=True)
         ]
         return self._derived.get(

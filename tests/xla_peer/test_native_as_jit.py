@@ -129,6 +129,19 @@ def test_derivatives_are_weakly_typed_as_in_jit() -> None:
     assert jax.jvp(native(f), (2.0,), (1.0,))[0].weak_type
 
 
+@pytest.mark.parametrize("order", [lambda f: f, lambda f: jax.grad(lambda x: f(x)[0] + f(x)[1])])
+def test_weakly_typed_slices_are_promoted_as_in_jit(order: Any) -> None:
+    def f(x: Any) -> Any:
+        return x * 2, x * jnp.bfloat16(1.5)
+
+    weak = jnp.stack([jnp.asarray(1.0), jnp.asarray(2.0)])
+    assert weak.weak_type
+    actual, expected = (jax.vmap(order(g(f)))(weak) for g in (native, jax.jit))
+    for y, e in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
+        assert (y.dtype, y.weak_type) == (e.dtype, e.weak_type)
+        np.testing.assert_array_equal(y, e)
+
+
 def test_nothing_is_traced_where_jit_is_disabled() -> None:
     seen: list[Any] = []
 
