@@ -162,6 +162,16 @@ def test_nothing_is_traced_where_jit_is_disabled() -> None:
         assert isinstance(native(jnp.sin, results="jax")(X), jax.Array)
 
 
+def test_results_without_slices_stay_unbatched() -> None:
+    def f(x: Any, y: Any) -> Any:
+        return {"product": x * y, "double": 2 * y, "count": 3}
+
+    axes = {"product": 0, "double": None, "count": None}
+    actual, expected = (jax.vmap(g(f), (0, None), axes)(X, 2.0) for g in (native, jax.jit))
+    assert jax.tree.map(np.shape, actual) == {"product": (3,), "double": (), "count": ()}
+    jax.tree.map(np.testing.assert_array_equal, actual, expected)
+
+
 COUNTS = np.arange(3, dtype="int32")
 NO_TANGENT = np.zeros(3, jax.dtypes.float0)
 
