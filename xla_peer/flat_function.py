@@ -30,6 +30,7 @@ class FlatFunction:
         name: the name of the function in prints of the program.
         primal: for a function that `NativeOwner.tangents` returned, a pair of the original function and a flag per
             argument, true if the argument has a tangent. Else None.
+        out_axes: for a function that `NativeOwner.batched` returned, the axis of slices of each result. Else empty.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class FlatFunction:
         avals: Sequence[Any],
         name: str,
         primal: tuple[FlatFunction, tuple[bool, ...]] | None = None,
+        out_axes: tuple[int | None, ...] = (),
     ) -> None:
         jax, _ = pjrt.modules()
         fn.__name__ = name
@@ -45,6 +47,7 @@ class FlatFunction:
         self.avals = tuple(avals)
         self.name = name
         self.primal = primal
+        self.out_axes = out_axes
 
     def __repr__(self) -> str:
         return f"<FlatFunction {self.name}: {len(self.avals)} arguments>"
@@ -234,19 +237,44 @@ class NativeOwner:
         """Return the function that computes `size` slices at once; `mask` marks the batched arguments."""
         jax, _ = pjrt.modules()
         axes = [0 if here else None for here in mask]
-        mapped = jax.vmap(function.fn, axes)
-
-        def fn(*operands: Any) -> list[Any]:
-            return mapped(*operands)
-
         avals = [
-            jax.ShapeDtypeStruct((size, *x.shape), x.dtype) if here else x
+            jax.ShapeDtypeStruct((size, *x.shape), x.dtype, weak_type=x.weak_type) if here else x
             for x, here in zip(function.avals, mask, strict=True)
         ]
-        return self._derived.get(
-            ("batched", function, mask, size),
-            lambda: FlatFunction(fn, avals, f"vmap_{function.name}"),
-        )
+
+        def make() -> FlatFunction:
+            out_axes = _out_axes(function, axes, avals)
+            mapped = jax.vmap(function.fn, axes, list(out_axes))
+
+            def fn(*operands: Any) -> list[Any]:
+                return mapped(*operands)
+
+            return FlatFunction(fn, avals, f"vmap_{function.name}", out_axes=out_axes)
+
+        return self._derived.get(("batched", function, mask, size), make)
+
+    def batch_axes(self, function: FlatFunction) -> Sequence[int | None]:
+        """Return for each result of a function from `batched` the axis of slices, or None if it has no such axis."""
+        return function.out_axes
+
+
+def _out_axes(function: FlatFunction, axes: list[Any], avals: list[Any]) -> tuple[int | None, ...]:
+    """Return 0 for each result that JAX computes for each slice, and None for the others."""
+    jax, _ = pjrt.modules()
+    flags = [False] * len(function.results)
+
+    @jax.custom_batching.custom_vmap
+    def recorded(results: list[Any]) -> list[Any]:
+        return results
+
+    @recorded.def_vmap
+    def record(size: int, is_batched: Any, results: list[Any]) -> Any:
+        flags[:] = is_batched[0]
+        return results, is_batched[0]
+
+    with in_dtypes_of(function.avals):
+        jax.eval_shape(jax.vmap(lambda *xs: recorded(function.fn(*xs)), axes), *avals)
+    return tuple([0 if here else None for here in flags])
 
 
 def _chosen(types: Sequence[Any], mask: Sequence[bool]) -> list[Any]:

@@ -222,6 +222,10 @@ class JaxFunction:
 
         return self._derived.get(("batched", program, mask, size), make)
 
+    def batch_axes(self, program: GraphProgram) -> Sequence[int | None]:
+        """Return axis 0 for each result, because `batch_program` batches all of them."""
+        return [0] * len(program.output_slots)
+
 
 def _flat(program: GraphProgram) -> GraphProgram:
     """Return the program with its arguments and results as flat tuples of arrays."""

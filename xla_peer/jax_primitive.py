@@ -59,6 +59,10 @@ class Owner(Protocol):
         """
         ...
 
+    def batch_axes(self, program: Any) -> Sequence[int | None]:
+        """Return for each result of a program from `batched` the axis of slices, 0, or None if it has no such axis."""
+        ...
+
 
 @cache
 def program_primitive() -> Any:
@@ -114,11 +118,11 @@ def program_primitive() -> Any:
         ]
         size = moved[mask.index(True)].shape[0]
         derived = owner.batched(program, mask, size)
-        if derived is not None:
-            results = primitive.bind(*moved, owner=owner, program=derived)
-        else:
+        if derived is None:
             results = by_slice(moved, mask, owner, program)
-        return results, [0] * len(results)
+            return results, [0] * len(results)
+        results = primitive.bind(*moved, owner=owner, program=derived)
+        return results, owner.batch_axes(derived)
 
     def by_slice(moved: Any, mask: Any, owner: Owner, program: Any) -> Any:
         def one(slices: Any) -> Any:

@@ -255,8 +255,8 @@ class _Entry(NamedTuple):
         program: the imported program, which takes a tuple of arrays and returns a tuple.
         dtypes: the dtype of each argument of the program.
         out_tree: the structure of the results, as a tree of JAX.
-        key_inputs: for each argument, the implementation of random keys if it is an array of keys, else None.
-        keys: for each result, the implementation of random keys if it is an array of keys, else None.
+        encodings: the encoding of each argument; see `_encoding`.
+        result_encodings: the encoding of each result.
         is_weak: for each result, whether it is weakly typed as an array of JAX.
         captured: tracers of an outer transformation in the closure of `f`; they precede the leaves as arguments.
         donated: the indices of the donated leaves.
@@ -268,8 +268,8 @@ class _Entry(NamedTuple):
     program: GraphProgram
     dtypes: tuple[np.dtype[Any], ...]
     out_tree: Any
-    key_inputs: tuple[Any, ...]
-    keys: tuple[Any, ...]
+    encodings: tuple[Any, ...]
+    result_encodings: tuple[Any, ...]
     is_weak: tuple[bool, ...]
     captured: tuple[Any, ...]
     donated: tuple[int, ...]
@@ -394,10 +394,10 @@ class NativeFunction(Jitted[..., Any]):
         if any([is_traced(x) for x in leaves]):
             entry = entry._replace(program=entry.function.differentiable, choice=None)
         else:
-            for leaf, impl, name in zip(
-                leaves, entry.key_inputs, entry.program.input_names, strict=True
+            for leaf, encoding, name in zip(
+                leaves, entry.encodings, entry.program.input_names, strict=True
             ):
-                if type(leaf) is not np.ndarray and impl is None:
+                if type(leaf) is not np.ndarray and encoding is None:
                     host_array(
                         leaf, name
                     )  # raises an error for arrays on a device, which are never copied implicitly
@@ -406,7 +406,7 @@ class NativeFunction(Jitted[..., Any]):
                 is_plain = (
                     entry.choice is None
                     and not entry.donated
-                    and not any(entry.keys)
+                    and not any(entry.result_encodings)
                     and not self._gives_jax
                 )
                 is_direct = is_plain and all(
@@ -426,7 +426,7 @@ class NativeFunction(Jitted[..., Any]):
             jax = self._jax
             outputs = [
                 y
-                if isinstance(y, jax.core.Tracer) or self._is_key(y)
+                if isinstance(y, jax.core.Tracer) or self._encoding(y) is not None
                 else np.asarray(jax.numpy.asarray(y))
                 for y in outputs
             ]
@@ -434,8 +434,8 @@ class NativeFunction(Jitted[..., Any]):
 
     def _class_of_arrays(self, leaves: Sequence[Any], entry: _Entry) -> Any:
         """Return the class of JAX's arrays if one of the leaves is an array of JAX, else None."""
-        pairs = zip(leaves, entry.key_inputs, strict=True)
-        arrays = [x for x, impl in pairs if impl is None and isinstance(x, self._jax.Array)]
+        pairs = zip(leaves, entry.encodings, strict=True)
+        arrays = [x for x, encoding in pairs if encoding is None and isinstance(x, self._jax.Array)]
         return type(arrays[0]) if arrays else None
 
     def _run_entry(self, entry: _Entry, leaves: list[Any]) -> Any:
@@ -443,8 +443,8 @@ class NativeFunction(Jitted[..., Any]):
         arrays = [
             x
             if type(x) is np.ndarray and x.dtype == dtype
-            else self._converted(x, dtype, impl is not None)
-            for x, dtype, impl in zip(leaves, entry.dtypes, entry.key_inputs, strict=True)
+            else self._converted(x, dtype, encoding is not None)
+            for x, dtype, encoding in zip(leaves, entry.dtypes, entry.encodings, strict=True)
         ]
         if entry.choice is None:
             results = self._run_leaves(entry.program, arrays)
@@ -458,46 +458,67 @@ class NativeFunction(Jitted[..., Any]):
         if self._gives_jax and not any([is_traced(x) for x in leaves]):
             results = [self._jax.numpy.asarray(y) for y in results]
             results = pjrt.weakly_typed(results, entry.is_weak)
-        if any(entry.keys):
-            results = self._with_keys(entry, results)
+        if any(entry.result_encodings):
+            results = self._decoded(results, entry.result_encodings)
         return entry.out_tree.unflatten(results)
 
-    def _converted(self, leaf: Any, dtype: np.dtype[Any], is_key: bool) -> Any:
+    def _converted(self, leaf: Any, dtype: np.dtype[Any], is_encoded: bool) -> Any:
         """Convert a leaf to an array of the program's dtype."""
         if is_traced(leaf):
             return leaf
-        if is_key:
-            leaf = self._jax.random.key_data(leaf)
-        return np.asarray(leaf, dtype)
-
-    def _with_keys(self, entry: _Entry, results: Sequence[Any]) -> list[Any]:
-        """Convert results that contain the data of random keys to arrays of keys."""
-        wrap = self._jax.random.wrap_key_data
-        return [
-            y if impl is None else wrap(self._jax.numpy.asarray(y), impl=impl)
-            for y, impl in zip(results, entry.keys, strict=True)
-        ]
+        return np.asarray(self._encoded(leaf) if is_encoded else leaf, dtype)
 
     def _inside_jax(self, entry: _Entry, leaves: Sequence[Any]) -> Any:
         """Call the function inside a transformation of JAX, by binding the primitive on the tracers."""
         operands = [
-            self._jax.random.key_data(x)
-            if impl is not None
+            self._encoded(x)
+            if encoding is not None
             else x
             if isinstance(x, self._jax.core.Tracer)
             else self._jax.numpy.asarray(x, dtype)
-            for x, dtype, impl in zip(
-                [*entry.captured, *leaves], entry.dtypes, entry.key_inputs, strict=True
+            for x, dtype, encoding in zip(
+                [*entry.captured, *leaves], entry.dtypes, entry.encodings, strict=True
             )
         ]
         results = program_primitive().bind(*operands, owner=self._owner, program=entry.function)
-        if any(entry.keys):
-            results = self._with_keys(entry, results)
+        if any(entry.result_encodings):
+            results = self._decoded(results, entry.result_encodings)
         return entry.out_tree.unflatten(results)
 
-    def _is_key(self, leaf: Any) -> bool:
-        dtype = getattr(leaf, "dtype", None)
-        return dtype is not None and self._jax.dtypes.issubdtype(dtype, self._jax.dtypes.prng_key)
+    # ---- encodings -------------------------------------------------------------------------------
+
+    def _encoding(self, leaf: Any) -> Any:
+        """Return the implementation of random keys, or float0 for an array of that dtype, or else None.
+
+        A program takes and returns the data of random keys, and an array of bools instead of an array of float0.
+        """
+        dtype, dtypes = getattr(leaf, "dtype", None), self._jax.dtypes
+        if dtype is None:
+            return None
+        if dtypes.issubdtype(dtype, dtypes.prng_key):
+            return self._jax.random.key_impl(leaf)
+        return dtypes.float0 if dtype == dtypes.float0 else None
+
+    def _encoded(self, leaf: Any) -> Any:
+        """Return the array that a program takes or returns for an array of JAX."""
+        encoding = self._encoding(leaf)
+        if encoding is None:
+            return leaf
+        if encoding == self._jax.dtypes.float0:
+            return self._jax.numpy.zeros(leaf.shape, bool)
+        return self._jax.random.key_data(leaf)
+
+    def _decoded(self, arrays: Sequence[Any], encodings: Sequence[Any]) -> list[Any]:
+        """Convert arrays that a program takes or returns to arrays of random keys or float0."""
+        jax = self._jax
+        return [
+            x
+            if encoding is None
+            else np.zeros(x.shape, encoding)
+            if encoding == jax.dtypes.float0
+            else jax.random.wrap_key_data(jax.numpy.asarray(x), impl=encoding)
+            for x, encoding in zip(arrays, encodings, strict=True)
+        ]
 
     # ---- tracing ---------------------------------------------------------------------------------
 
@@ -516,36 +537,35 @@ class NativeFunction(Jitted[..., Any]):
             avals = self._specified(call, leaves, tree, specs)
         if avals is None or any([isinstance(x, self._jax.core.Tracer) for x in leaves]):
             avals = [self._aval(call, number, leaf) for number, leaf in enumerate(leaves)]
-        impls = [self._jax.random.key_impl(x) if self._is_key(x) else None for x in leaves]
+        encodings = list(map(self._encoding, leaves))
         types = tuple([(x.shape, x.dtype, getattr(x, "weak_type", False)) for x in avals])
         fixed = map(self._static_key, self._statics(call))
-        key = (tree, types, tuple(map(str, impls)), call.positions, self._trace_context(), *fixed)
-        return self._entries.get(key, lambda: self._traced(call, leaves, tree, avals, impls))
+        key = (
+            tree,
+            types,
+            tuple(map(str, encodings)),
+            call.positions,
+            self._trace_context(),
+            *fixed,
+        )
+        return self._entries.get(key, lambda: self._traced(call, tree, avals, encodings))
 
-    def _traced(
-        self, call: Call, leaves: list[Any], tree: Any, avals: list[Any], impls: list[Any]
-    ) -> _Entry:
+    def _traced(self, call: Call, tree: Any, avals: list[Any], encodings: list[Any]) -> _Entry:
         """Trace the function by JAX, and import the module as a program.
 
         Args:
             avals: the abstract values of the leaves, for JAX.
-            impls: for each leaf, the implementation of random keys if it is an array of keys, else None.
+            encodings: the encodings of the leaves; see `_encoding`.
         """
         start = time.perf_counter()
         jax, seen = self._jax, dict[str, Any]()
 
         def flat(*arrays: Any) -> list[Any]:
-            wrapped = [
-                x if impl is None else jax.random.wrap_key_data(x, impl=impl)
-                for x, impl in zip(arrays, impls, strict=True)
-            ]
-            result = call.apply(self._fn, tree.unflatten(wrapped))
+            result = call.apply(self._fn, tree.unflatten(self._decoded(arrays, encodings)))
             pairs, seen["tree"] = jax.tree_util.tree_flatten_with_path(result)
             outputs = [self._output(path, y) for path, y in pairs]
-            seen["keys"] = tuple([
-                jax.random.key_impl(y) if self._is_key(y) else None for y in outputs
-            ])  # fmt: skip
-            return [jax.random.key_data(y) if self._is_key(y) else y for y in outputs]
+            seen["encodings"] = tuple(map(self._encoding, outputs))
+            return list(map(self._encoded, outputs))
 
         names = self._names(call)
         _describe(flat, self._fn, names)
@@ -553,7 +573,7 @@ class NativeFunction(Jitted[..., Any]):
         function, captured = function.with_captured()
         names = [*[f"captured{i}" for i in range(len(captured))], *names]
         program = replace(function.program, input_names=tuple(names))
-        key_inputs = (*[None] * len(captured), *impls)
+        encodings = [*[None] * len(captured), *encodings]
         dtypes = tuple([spec.dtype.dtype for spec in program.input_specs])
         donated = self._donated_leaves(call, tree)
         seconds = time.perf_counter() - start
@@ -562,8 +582,8 @@ class NativeFunction(Jitted[..., Any]):
         if self._options["choose"]:
             choice = Choice(function, program, self._run_leaves, seconds, self._gives_jax)
         return _Entry(
-            function, program, dtypes, seen["tree"], key_inputs, seen["keys"], is_weak, captured, donated, seconds,
-            choice,
+            function, program, dtypes, seen["tree"], tuple(encodings), seen["encodings"], is_weak, captured, donated,
+            seconds, choice,
         )  # fmt: skip
 
     def _output(self, path: Any, y: Any) -> Any:
@@ -600,8 +620,8 @@ class NativeFunction(Jitted[..., Any]):
                 f"native: {self._names(call)[number]} of {name_of(self._fn)} is a masked array, whose mask would be "
                 "lost; pass x.filled(value)"
             )
-        if self._is_key(leaf):
-            return jax.eval_shape(jax.random.key_data, leaf)
+        if self._encoding(leaf) is not None:
+            return jax.eval_shape(self._encoded, leaf)
         if isinstance(leaf, TensorSpec) or is_traced(leaf):
             return TensorSpec(leaf.shape, leaf.dtype)
         if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype"):
@@ -692,8 +712,12 @@ class NativeFunction(Jitted[..., Any]):
         leaves, tree = self._flatten(call.dynamic)
         avals = [self._aval(call, number, leaf) for number, leaf in enumerate(leaves)]
 
+        encodings = list(map(self._encoding, leaves))
+
         def fn(*dynamic: Any) -> Any:
-            return call.apply(self._fn, dynamic)
+            arrays = self._decoded(self._flatten(dynamic)[0], encodings)
+            result = call.apply(self._fn, tree.unflatten(arrays))
+            return self._jax.tree.map(self._encoded, result)
 
         program = from_jax(fn, *tree.unflatten(avals))
         return replace(

@@ -129,6 +129,19 @@ def test_derivatives_are_weakly_typed_as_in_jit() -> None:
     assert jax.jvp(native(f), (2.0,), (1.0,))[0].weak_type
 
 
+@pytest.mark.parametrize("order", [lambda f: f, lambda f: jax.grad(lambda x: f(x)[0] + f(x)[1])])
+def test_weakly_typed_slices_are_promoted_as_in_jit(order: Any) -> None:
+    def f(x: Any) -> Any:
+        return x * 2, x * jnp.bfloat16(1.5)
+
+    weak = jnp.stack([jnp.asarray(1.0), jnp.asarray(2.0)])
+    assert weak.weak_type
+    actual, expected = (jax.vmap(order(g(f)))(weak) for g in (native, jax.jit))
+    for y, e in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
+        assert (y.dtype, y.weak_type) == (e.dtype, e.weak_type)
+        np.testing.assert_array_equal(y, e)
+
+
 def test_nothing_is_traced_where_jit_is_disabled() -> None:
     seen: list[Any] = []
 
@@ -147,6 +160,55 @@ def test_nothing_is_traced_where_jit_is_disabled() -> None:
     with jax.disable_jit():
         assert float(jax.grad(lambda x: f(x)["y"])(X)[0]) == 1
         assert isinstance(native(jnp.sin, results="jax")(X), jax.Array)
+
+
+def test_results_without_slices_stay_unbatched() -> None:
+    def f(x: Any, y: Any) -> Any:
+        return {"product": x * y, "double": 2 * y, "count": 3}
+
+    axes = {"product": 0, "double": None, "count": None}
+    actual, expected = (jax.vmap(g(f), (0, None), axes)(X, 2.0) for g in (native, jax.jit))
+    assert jax.tree.map(np.shape, actual) == {"product": (3,), "double": (), "count": ()}
+    jax.tree.map(np.testing.assert_array_equal, actual, expected)
+
+
+COUNTS = np.arange(3, dtype="int32")
+NO_TANGENT = np.zeros(3, jax.dtypes.float0)
+
+
+def step(p: Any, bar: Any) -> Any:
+    return jax.tree.map(lambda x, g: x if g.dtype == jax.dtypes.float0 else x - g, p, bar)
+
+
+FLOAT0 = {
+    "gradient": (jax.grad(lambda x, n: jnp.sum(x * n), argnums=(0, 1), allow_int=True), (X, COUNTS)),
+    "tangent": (lambda x, n: jax.jvp(lambda a, b: (a * b, b), (x, n), (x, NO_TANGENT)), (X, COUNTS)),
+    "arguments": (step, ({"a": X, "n": COUNTS}, {"a": X, "n": NO_TANGENT})),
+    "both": (lambda t, x: (t, x.sum(), t.reshape(1, 3)), (NO_TANGENT, X)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("results", ["numpy", "jax"])
+@pytest.mark.parametrize("name", FLOAT0)
+def test_tangents_of_integers_have_float0(name: str, results: Any) -> None:
+    f, arguments = FLOAT0[name]
+    function = native(f, results=results)
+    types = jax.tree.map(lambda y: (y.dtype, y.shape), jax.jit(f)(*arguments))
+    for call in (function, function, jax.jit(function)):
+        assert jax.tree.map(lambda y: (y.dtype, y.shape), call(*arguments)) == types
+    with jax.disable_jit():
+        assert jax.tree.map(lambda y: (y.dtype, y.shape), function(*arguments)) == types
+
+
+@pytest.mark.parametrize("impl", ["threefry2x32", "rbg"])
+def test_a_lowered_program_takes_the_data_of_keys(impl: str) -> None:
+    def f(key: Any) -> Any:
+        return jnp.ones(key.shape), {"keys": jax.random.split(key, 3).at[0].set(key)}
+
+    key = jax.random.key(3, impl=impl)
+    actual, expected = native(f).lower(key)(jax.random.key_data(key)), f(key)
+    assert actual[0].shape == expected[0].shape
+    np.testing.assert_array_equal(actual[1]["keys"], jax.random.key_data(expected[1]["keys"]))
 
 
 ROWS = tnf.TensorSpec(("rows",), "float32")
