@@ -257,3 +257,36 @@ def test_a_region_of_several_operations_needs_numbers_for_the_extents() -> None:
     x = np.array([3.0, 1.5, 2.0])
     program = lowering.import_stablehlo(text, [tnf.TensorSpec.parse("f64[3]")])
     np.testing.assert_allclose(program.run(x), 8 - 8 * (1 - x / 8).prod(), rtol=1e-15)
+
+
+@pytest.mark.parametrize("kind", ["tensor<?x3xf64>", ROWS])
+def test_gradients_of_gathers_with_clamped_indices(kind: str) -> None:
+    """A window that is moved into bounds gets its cotangent there, whether extents are symbolic or depend on data."""
+    size = ", %size: tensor<i32>" if kind == ROWS else ""
+    first = f"%a = stablehlo.set_dimension_size %x, %size, dim = 0 : (tensor<4x3xf64>, tensor<i32>) -> {kind}"
+    program = lowering.import_stablehlo(f"""
+      func.func @main({"%x: tensor<4x3xf64>" if size else f"%a: {kind}"}{size}) -> tensor<3x2xf64> {{
+      {first if size else ""}
+      %i = stablehlo.constant dense<[[1, 0], [9, 7], [-4, 1]]> : tensor<3x2xi8>
+      %y = "stablehlo.gather"(%a, %i) {{dimension_numbers = #stablehlo.gather<offset_dims = [1],
+        collapsed_slice_dims = [0], start_index_map = [0, 1], index_vector_dim = 1>,
+        slice_sizes = array<i64: 1, 2>}} : ({kind}, tensor<3x2xi8>) -> tensor<3x2xf64>
+      return %y : tensor<3x2xf64>
+    }}""")
+    for n in (1, 2, 3):
+        x = np.arange(1.0, 13).reshape(4, 3)[: None if size else n]
+        arguments = (np.int32(n),) if size else ()
+        starts = [(min(max(i, 0), n - 1), min(j, 1)) for i, j in ((1, 0), (9, 7), (-4, 1))]
+        wanted = np.zeros_like(x)
+        for i, j in starts:
+            wanted[i, j : j + 2] += 2 * x[i, j : j + 2]
+        np.testing.assert_array_equal(
+            program.run(x, *arguments), [x[i, j : j + 2] for i, j in starts]
+        )
+
+        def f(x: Any, arguments: Any = arguments) -> Any:
+            return tnf.sum(program(x, *arguments) ** 2)
+
+        np.testing.assert_array_equal(tnf.grad(f)(x), wanted)
+        slopes = tnf.vmap(tnf.grad(f))(np.stack([x, 3 * x]))
+        np.testing.assert_array_equal(slopes, [wanted, 3 * wanted])
