@@ -290,3 +290,21 @@ def test_gradients_of_gathers_with_clamped_indices(kind: str) -> None:
         np.testing.assert_array_equal(tnf.grad(f)(x), wanted)
         slopes = tnf.vmap(tnf.grad(f))(np.stack([x, 3 * x]))
         np.testing.assert_array_equal(slopes, [wanted, 3 * wanted])
+
+
+def test_gradients_of_updates_that_a_scatter_drops() -> None:
+    """An update out of bounds is dropped, so its derivative is zero."""
+    kind = "tensor<?xf64, #stablehlo.bounds<4>>"
+    program = lowering.import_stablehlo(f"""
+      func.func @main(%x: tensor<4xf64>, %u: tensor<3xf64>, %n: tensor<i32>) -> {kind} {{
+      %a = stablehlo.set_dimension_size %x, %n, dim = 0 : (tensor<4xf64>, tensor<i32>) -> {kind}
+      %i = stablehlo.constant dense<[[1], [9], [0]]> : tensor<3x1xi32>
+      %y = "stablehlo.scatter"(%a, %i, %u) {REGION} {{scatter_dimension_numbers =
+        #stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}}
+        : ({kind}, tensor<3x1xi32>, tensor<3xf64>) -> {kind}
+      return %y : {kind}
+    }}""")
+    u = np.array([10.0, 20.0, 30.0])
+    for n in (1, 2, 3):
+        slope = tnf.grad(lambda u, n=n: tnf.sum(program(np.ones(4), u, np.int32(n))))(u)
+        np.testing.assert_array_equal(slope, [float(n > 1), 0.0, 1.0])

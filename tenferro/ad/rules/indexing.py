@@ -158,7 +158,12 @@ def window_sizes(op: ops.Scatter, x: Value, updates: Value) -> tuple[Any, ...]:
 
 def read_back(op: ops.Scatter, x: Value, indices: Value, updates: Value) -> Value:
     """Gather the windows of x to which the scatter `op` writes `updates`."""
-    gather = ops.Gather(
+    return apply_one(gather_of(op, x, updates), x, indices)
+
+
+def gather_of(op: ops.Scatter, x: Value, updates: Value) -> ops.Gather:
+    """Return the op that gathers the windows of x to which the scatter `op` writes `updates`."""
+    return ops.Gather(
         offset_dims=op.update_window_dims,
         collapsed_slice_dims=op.inserted_window_dims,
         operand_batching_dims=op.input_batching_dims,
@@ -168,7 +173,6 @@ def read_back(op: ops.Scatter, x: Value, indices: Value, updates: Value) -> Valu
         slice_sizes=window_sizes(op, x, updates),
         indices_are_sorted=op.indices_are_sorted,
     )
-    return apply_one(gather, x, indices)
 
 
 def scattered(op: ops.Scatter, combiner: str, x: Value, indices: Value, updates: Value) -> Value:
@@ -299,7 +303,8 @@ def of_windows_that_fit(op: ops.Scatter, y_bar: Value, indices: Value, updates: 
     limits = [y_bar.shape[axis] - sizes[axis] for axis in op.scatter_dims_to_operand_dims]
     bounds = last_starts(indices, op.index_vector_dim, limits)
     if bounds is None:
-        return windows
+        indices = small_starts(indices)
+        bounds = measured_last_starts(gather_of(op, y_bar, updates), y_bar, indices, updates)
     fits = logical_and(compare(indices, "GE", 0), compare(indices, "LE", bounds))
     if op.index_vector_dim < indices.rank:
         fits = apply_one(ReduceAnd((op.index_vector_dim,)), fits)
