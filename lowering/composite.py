@@ -24,8 +24,9 @@ from lowering.inference import result_types
 from lowering.operations import Block, Function, Integer, Symbol
 from lowering.types import tensor_type
 from lowering.writer import Value, Writer
-from tenferro.errors import UnsupportedError
+from tenferro.errors import TenferroError, UnsupportedError
 from tenferro.extension.payload import payload_classes, saved_value
+from tenferro.extension.saving import require_restored
 from tenferro.ops.extension import Extension
 from tenferro.program import expansion_of
 
@@ -66,7 +67,9 @@ def _decomposition(op: Extension, w: Writer, operands: tuple[Value, ...]) -> Blo
 def _attributes(op: Extension) -> dict[str, Any]:
     try:
         payload = op.op.payload_fields()
-    except UnsupportedError:  # the name is for display only: the importer reads the decomposition
+        require_restored(op.op)
+    # The name is for display only: the importer reads the decomposition.
+    except (TenferroError, TypeError, ValueError, AttributeError):
         payload = {"payload": {"shown": type(op.op).__name__}}
     classes = payload_classes(type(op.op))
     entries = {name: _attribute(value, classes) for name, value in payload.items()}
@@ -78,11 +81,12 @@ def _attribute(value: Any, classes: Mapping[str, type[Any]]) -> Any:
 
     MLIR has no attribute for None, NaN or an enum member, so these values are encoded as dictionaries with one key.
     """
-    if isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
+    kind = type(value)  # a subclass, such as an enum of numbers, must not be read as its base class
+    if kind in (bool, int, str) or (kind is float and math.isfinite(value)):
         return value
-    if isinstance(value, tuple | list):
+    if kind in (tuple, list):
         return [_attribute(item, classes) for item in value]
-    if isinstance(value, dict):
+    if kind is dict:
         return {key: _attribute(item, classes) for key, item in value.items()}
     if value is None:
         return {"none": True}

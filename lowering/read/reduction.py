@@ -24,7 +24,7 @@ from lowering.read.promotion import promoted
 from lowering.read.reader import Reader, ReadRows
 from lowering.read.regions import ON_BOOL, combiner_operation, scatter_combiner
 from lowering.read.scatters import Numbers, scattered
-from tenferro.dims import dim_max, product
+from tenferro.dims import dim_max, is_static, product
 from tenferro.errors import InvalidConfigError, UnsupportedError
 from tenferro.ops import StdTensorOp
 from tenferro.ops import elementwise as el
@@ -92,12 +92,10 @@ def reduce(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence
     arg_results = arg_reduction(r, block, operands, axes)
     if arg_results is not None:
         return arg_results
-    if not r.spec(xs[0]).is_exact:
-        raise UnsupportedError(
-            f"stablehlo.reduce: its region is no single operation on one pair of elements, and the data decide the sizes of "
-            f"{r.spec(xs[0])}; reduce with single operations, or pad to the bounds"
-        )
-    return _reduced(r, xs, starts, axes, _combine(r, block, xs))
+    combine = _combine(r, block, xs)
+    if all([r.spec(x).is_exact for x in xs]):
+        return _reduced(r, xs, starts, axes, combine)
+    return _reduced_at_bounds(r, xs, starts, axes, combine)
 
 
 def _started(r: Reader, name: str, start: int, y: int) -> int:
@@ -113,7 +111,12 @@ def _reduced(
     shape = r.spec(xs[0]).shape
     remaining = [axis for axis in range(len(shape)) if axis not in axes]
     rest = tuple([shape[axis] for axis in remaining])
-    length = int(np.prod([shape[axis] for axis in axes], dtype=np.int64))
+    length = product([shape[axis] for axis in axes])
+    if not is_static(length):
+        raise UnsupportedError(
+            f"stablehlo.reduce: its region has several operations, which needs numbers for the extents along {axes} of "
+            f"{r.spec(xs[0])}; pass specs with numbers"
+        )
     flat = [r.reshape(r.transpose(x, (*remaining, *axes)), (*rest, length)) for x in xs]
     initial = [r.spread(start, rest) for start in starts]
     if not length:
@@ -129,6 +132,32 @@ def _reduced(
             paired = [r.apply_one(join, a, b) for a, b in zip(paired, last, strict=True)]
         flat, length = paired, (length + 1) // 2
     return combine(initial, [r.reshape(x, rest) for x in flat])
+
+
+def _reduced_at_bounds(
+    r: Reader, xs: Values, starts: Values, axes: tuple[int, ...], combine: Combine
+) -> Values:
+    """Reduce along axes whose sizes depend on data.
+
+    A mask says which values contain an element within the sizes; a value without one leaves the other unchanged.
+    """
+
+    def masked(a: Values, b: Values) -> Values:
+        (*first, p), (*second, q) = a, b
+        both = r.apply_one(el.And(), p, q)
+        only = [r.apply_one(el.Select(), p, *pair) for pair in zip(first, second, strict=True)]
+        pairs = zip(combine(first, second), only, strict=True)
+        ys = [r.apply_one(el.Select(), both, *pair) for pair in pairs]
+        return [*ys, r.apply_one(el.Or(), p, q)]
+
+    xs, sizes = together_at_bounds(r, xs)
+    xs = [filled(r, x, sizes, start) for x, start in zip(xs, starts, strict=True)]
+    true, false = r.constant(True), r.constant(False)
+    mask = filled(r, r.spread(true, r.spec(xs[0]).shape), sizes, false)
+    *ys, _ = _reduced(r, [*xs, mask], [*starts, true], axes, masked)
+    remaining = [axis for axis in range(r.spec(mask).rank) if axis not in axes]
+    cuts = {k: sizes[axis] for k, axis in enumerate(remaining) if axis in sizes}
+    return [truncated(r, y, cuts) for y in ys]
 
 
 # ---- windows -----------------------------------------------------------------------------------------

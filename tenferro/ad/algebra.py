@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tenferro.dims import is_exact
+from tenferro.dims import DimExpr, is_exact
 from tenferro.dispatch import apply, apply_one
 from tenferro.graph.value import (
     Value,
@@ -18,6 +18,7 @@ from tenferro.graph.value import (
     compare,
     full,
     scalar,
+    size_along,
     truncated,
 )
 from tenferro.ops import analytic as an
@@ -66,8 +67,10 @@ __all__ = [
     "sign",
     "sin",
     "sinh",
+    "size_along",
     "slice_along",
     "transpose",
+    "truncated",
     "zeros",
 ]
 
@@ -100,7 +103,8 @@ def iota_along(like: Value, shape: Sequence[Any], axis: int, dtype: DType = DTyp
 
 def lead(x: Value, size: Any) -> Value:
     """Broadcast x along a new leading axis."""
-    return apply_one(BroadcastInDim((size, *x.shape), tuple(range(1, x.rank + 1))), x)
+    shape = [n if is_exact(n) else DimExpr.input_axis(0, axis) for axis, n in enumerate(x.shape)]
+    return apply_one(BroadcastInDim((size, *shape), tuple(range(1, x.rank + 1))), x)
 
 
 def lead_all(inputs: Sequence[Value], batched: Sequence[bool]) -> list[Value]:

@@ -7,6 +7,7 @@ batched over all unit tensors returns the Jacobian matrix. A batched pullback al
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tenferro.ad.algebra import Value, lead, reduce_sum
@@ -15,6 +16,7 @@ from tenferro.ad.linearize import missing_rule
 from tenferro.errors import TenferroError
 from tenferro.graph import Alias, Mark, Opaque
 from tenferro.ops import StdTensorOp
+from tenferro.ops.source import ShapeOf
 from tenferro.ops.structural import OptimizationBarrier
 from tenferro.program import GraphProgram, needed
 from tenferro.types import TensorSpec
@@ -95,7 +97,7 @@ def _sweep(
     batched: dict[int, int] = dict(inputs)  # maps each value to its batched form
     again: dict[
         int, int
-    ] = {}  # maps values that no batched input reaches, except through a barrier, to their copies
+    ] = {}  # maps values that no batched input reaches, except through a barrier or an extent, to their copies
     for index in needed(graph.instructions, outputs, start=start):
         node = graph.instructions[index]
         mask = tuple([value in batched for value in node.inputs])
@@ -116,6 +118,9 @@ def _sweep(
             results = graph.add(op, tuple(handles), emitter.source)
             for here, value, new in zip(mask, node.outputs, results, strict=True):
                 (batched if here else again)[value] = new
+        elif isinstance(op, ShapeOf) and any(mask):  # an extent is that of every slice
+            results = graph.add(replace(op, axis=op.axis + 1), tuple(handles), emitter.source)
+            again.update(zip(node.outputs, results, strict=True))
         elif not any(mask):
             results = graph.add(op, tuple(handles), emitter.source)
             again.update(zip(node.outputs, results, strict=True))

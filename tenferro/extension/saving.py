@@ -41,7 +41,7 @@ from tenferro.program import (
 from tenferro.rules.family_id import by_version
 from tenferro.types import DType, TensorSpec, load_tree, save_tree
 
-__all__ = ["MissingExtension", "load", "load_attributes", "save"]
+__all__ = ["MissingExtension", "load", "load_attributes", "require_restored", "save"]
 
 FORMAT = "tenferro-program"
 VERSION = 1
@@ -149,7 +149,7 @@ def _saved_op(op: StdTensorOp, constants: list[Any]) -> dict[str, Any]:
         if isinstance(inner, MissingExtension):
             return {"extension": inner.family_id, "payload": json.loads(inner.payload)}
         payload = payload_of(inner)
-        _require_restored(inner)
+        require_restored(inner)
         return {"extension": check_family_id(inner.family_id), "payload": payload}
 
     def inside(part: Subprogram) -> dict[str, Any]:
@@ -158,7 +158,7 @@ def _saved_op(op: StdTensorOp, constants: list[Any]) -> dict[str, Any]:
     return {"op": type(op).__name__, "payload": payload_of(op, inside)}
 
 
-def _require_restored(op: Any) -> None:
+def require_restored(op: Any) -> None:
     """Check that the factory of an extension's op, if it is known, creates an equal op from the payload.
 
     Raises:

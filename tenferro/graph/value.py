@@ -320,8 +320,12 @@ def broadcast(x: Value, like: Value, dims: Sequence[int]) -> Value:
 
 def truncated(x: Value, axis: int, like: Value, axis_of_like: int) -> Value:
     """Truncate x along `axis` to the extent of `like` along `axis_of_like`, which is measured when the program runs."""
-    measured = Value(like.emitter, like.emitter.witness(like.handle))
-    return _one(DynamicTruncate(axis), x, _one(ShapeOf(axis_of_like), measured))
+    return _one(DynamicTruncate(axis), x, size_along(like, axis_of_like))
+
+
+def size_along(x: Value, axis: int) -> Value:
+    """Return the extent of an axis of x as a scalar, which is measured when the program runs."""
+    return _one(ShapeOf(axis), Value(x.emitter, x.emitter.witness(x.handle)))
 
 
 def bound_of(extent: Extent) -> Any:

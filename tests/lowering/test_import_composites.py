@@ -6,6 +6,7 @@ Unknown names must be listed together in one error.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum, StrEnum
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from tenferro.extension import (
     register_extension,
 )
 from tenferro.ops.analytic import Sin, Tanh
+from tenferro.ops.elementwise import Negate
 from tenferro.ops.extension import Extension
 
 X = np.random.default_rng(0).normal(size=(3, 3))
@@ -101,6 +103,52 @@ def test_a_payload_for_people_alone_leaves_the_decomposition() -> None:
     again = import_stablehlo(text)
     assert families(again) == []
     np.testing.assert_array_equal(again.run(X), X)
+
+
+class Negated(EveryPayload):
+    """y = -x, by a subclass that the factory of the family does not create."""
+
+    def eager_execute(self, inputs: Any) -> Any:
+        return [-inputs[0]]
+
+    def lower_to_standard_ops(self, builder: Any, inputs: Any, *meta: Any) -> Any:
+        return builder.apply(Negate(), inputs[0])
+
+
+def test_an_op_that_the_family_does_not_create_leaves_the_decomposition() -> None:
+    program = tnf.compile(lambda x: apply(Negated(), x), X)
+    again = import_stablehlo(lower_to_stablehlo(program, extensions="composite").text)
+    assert families(again) == []
+    np.testing.assert_array_equal(again.run(X), -X)
+
+
+class Level(IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+class Letter(StrEnum):
+    A = "a"
+
+
+@extension_family("tenferro-tests", "enum_payload", version=1)
+@dataclass(frozen=True)
+class EnumPayload(EveryPayload):
+    """y = x, with members of enums that are also numbers or strings."""
+
+    level: Level = Level.HIGH
+    letter: Letter = Letter.A
+
+
+register_extension(EnumPayload)
+
+
+def test_a_member_of_an_enum_of_numbers_comes_back() -> None:
+    program = tnf.compile(lambda x: apply(EnumPayload(), x), X)
+    (again,) = families(import_stablehlo(lower_to_stablehlo(program, extensions="composite").text))
+    assert again == EnumPayload()
+    assert type(again.level) is Level
+    assert type(again.letter) is Letter
 
 
 TEXT = """

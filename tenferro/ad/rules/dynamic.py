@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tenferro.ad.algebra import Value, apply, apply_one, lead_all, zeros
+from tenferro.ad.algebra import Value, apply, apply_one, lead, lead_all, truncated, zeros
 from tenferro.ad.rule import AdRows, Values, linear
 from tenferro.errors import UnsupportedError
 from tenferro.ops import dynamic as ops
-from tenferro.ops.source import ShapeOf
-from tenferro.ops.structural import BroadcastInDim
 
 __all__ = ["ROWS"]
 
@@ -22,8 +20,7 @@ def truncate_transpose(op: ops.DynamicTruncate, x: Value, size: Value, y_bar: Va
 
 def pad_transpose(op: ops.PadToMatch, x: Value, reference: Value, y_bar: Value) -> Value:
     """Return the first elements of the cotangent, up to the extent of x."""
-    measured = Value(x.emitter, x.emitter.witness(x.handle))
-    return apply_one(ops.DynamicTruncate(op.axis), y_bar, apply_one(ShapeOf(op.axis), measured))
+    return truncated(y_bar, op.axis, x, op.axis)
 
 
 def truncate_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
@@ -43,8 +40,7 @@ def pad_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
     """Add the leading axis to both operands, because their ranks must agree."""
     x, reference = inputs
     if batched[0] and not batched[1]:
-        shape = (1, *reference.shape)
-        reference = apply_one(BroadcastInDim(shape, tuple(range(1, len(shape)))), reference)
+        reference = lead(reference, 1)
     x, reference = (x, reference) if batched[0] else lead_all(inputs, batched)
     return apply(replace(op, axis=op.axis + 1), x, reference)
 

@@ -29,6 +29,7 @@ from tenferro.ad.algebra import (
     reshape,
     scalar,
     select,
+    size_along,
     zeros,
 )
 from tenferro.ad.rule import AdRows, AdRule, Tangents, Values, jointly_linear, linear
@@ -71,9 +72,33 @@ def gather_transpose(op: Any, x: Value, indices: Value, y_bar: Value) -> Value:
     sizes = op.resolved("slice_sizes", (x.shape, indices.shape))
     limits = [x.shape[axis] - sizes[axis] for axis in op.start_index_map]
     bounds = last_starts(indices, op.index_vector_dim, limits)
-    if bounds is not None:
-        indices = apply_one(Clamp(), indices, zeros(indices), bounds)
+    if bounds is None:
+        indices = small_starts(indices)
+        bounds = measured_last_starts(op, x, indices, y_bar)
+    indices = apply_one(Clamp(), indices, zeros(indices), bounds)
     return apply_one(scatter, zeros(x), indices, y_bar)
+
+
+def measured_last_starts(op: Any, x: Value, indices: Value, y_bar: Value) -> Value:
+    """Return the largest valid starts in the shape of `indices`, measured when the program runs."""
+    dropped = (*op.collapsed_slice_dims, *op.operand_batching_dims)
+    window = [axis for axis in range(x.rank) if axis not in dropped]
+    lasts: list[Value] = []
+    for axis in op.start_index_map:
+        is_one = axis in dropped
+        size = 1 if is_one else size_along(y_bar, op.offset_dims[window.index(axis)])
+        lasts.append(size_along(x, axis) - size)
+    if op.index_vector_dim == indices.rank:
+        return broadcast(lasts[0], indices, ())
+    vector = apply_one(Concatenate(0, len(lasts)), *[reshape(last, (1,)) for last in lasts])
+    return broadcast(vector, indices, (op.index_vector_dim,))
+
+
+def small_starts(starts: Value) -> Value:
+    """Convert starts to int64, where starts above its range become its largest number."""
+    if starts.dtype is DType.U64:
+        starts = apply_one(Minimum(), starts, full(starts, np.iinfo(np.int64).max))
+    return convert(starts, DType.I64)
 
 
 def gather_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
@@ -133,7 +158,12 @@ def window_sizes(op: ops.Scatter, x: Value, updates: Value) -> tuple[Any, ...]:
 
 def read_back(op: ops.Scatter, x: Value, indices: Value, updates: Value) -> Value:
     """Gather the windows of x to which the scatter `op` writes `updates`."""
-    gather = ops.Gather(
+    return apply_one(gather_of(op, x, updates), x, indices)
+
+
+def gather_of(op: ops.Scatter, x: Value, updates: Value) -> ops.Gather:
+    """Return the op that gathers the windows of x to which the scatter `op` writes `updates`."""
+    return ops.Gather(
         offset_dims=op.update_window_dims,
         collapsed_slice_dims=op.inserted_window_dims,
         operand_batching_dims=op.input_batching_dims,
@@ -143,7 +173,6 @@ def read_back(op: ops.Scatter, x: Value, indices: Value, updates: Value) -> Valu
         slice_sizes=window_sizes(op, x, updates),
         indices_are_sorted=op.indices_are_sorted,
     )
-    return apply_one(gather, x, indices)
 
 
 def scattered(op: ops.Scatter, combiner: str, x: Value, indices: Value, updates: Value) -> Value:
@@ -274,7 +303,8 @@ def of_windows_that_fit(op: ops.Scatter, y_bar: Value, indices: Value, updates: 
     limits = [y_bar.shape[axis] - sizes[axis] for axis in op.scatter_dims_to_operand_dims]
     bounds = last_starts(indices, op.index_vector_dim, limits)
     if bounds is None:
-        return windows
+        indices = small_starts(indices)
+        bounds = measured_last_starts(gather_of(op, y_bar, updates), y_bar, indices, updates)
     fits = logical_and(compare(indices, "GE", 0), compare(indices, "LE", bounds))
     if op.index_vector_dim < indices.rank:
         fits = apply_one(ReduceAnd((op.index_vector_dim,)), fits)
@@ -336,9 +366,7 @@ def starts_that_fit(starts: Value, x: Value, update: Value, axes: Sequence[int])
     """Clamp `starts` as the op does, so that the update fits into x. Column j contains the starts along `axes[j]`."""
     bounds = last_starts(starts, 1, [x.shape[axis] - update.shape[axis] for axis in axes])
     if bounds is None:
-        if starts.dtype is DType.U64:
-            starts = apply_one(Minimum(), starts, full(starts, np.iinfo(np.int64).max))
-        starts = convert(starts, DType.I64)
+        starts = small_starts(starts)
         lasts = [apply_one(ShapeOf(a), x) - apply_one(ShapeOf(a), update) for a in axes]
         count = starts.shape[0]
         bounds = start_vectors(lasts, [False] * len(lasts), count)

@@ -20,14 +20,18 @@ from tenferro.ad.algebra import (
     reverse,
     scalar,
     select,
+    size_along,
     slice_along,
     transpose,
+    truncated,
+    zeros,
 )
 from tenferro.ad.rule import AdRows, AdRule, Tangents, Values, jointly_linear, linear
 from tenferro.dims import DimExpr, is_exact, is_static
 from tenferro.errors import ADRuleUnsupportedError
 from tenferro.ops import StdTensorOp
 from tenferro.ops import structural as ops
+from tenferro.ops.dynamic import DynamicTruncate, PadToMatch
 from tenferro.types import DType
 
 __all__ = ["ROWS", "shifted"]
@@ -96,9 +100,12 @@ def _is_one(op: ops.BroadcastInDim, x: Value, axis: int, extent: Any) -> bool:
 
 
 def broadcast_batch(op: ops.BroadcastInDim, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Broadcast along the axes after the leading axis."""
+    """Broadcast along the axes after the leading axis; an extent that depends on data is one of x."""
     (x,) = inputs
-    shape = op.resolved("shape", (x.shape[1:],))
+    shape = [
+        n if is_exact(n) else DimExpr.input_axis(0, op.dims.index(axis) + 1)
+        for axis, n in enumerate(op.resolved("shape", (x.shape[1:],)))
+    ]
     return (apply_one(ops.BroadcastInDim((x.shape[0], *shape), (0, *shifted(op.dims))), x),)
 
 
@@ -164,6 +171,8 @@ def concatenate_transpose(
     """Return, for each operand, the slice of `y_bar` at the position of the operand."""
     (y_bar,) = y_bars
     assert y_bar is not None
+    if not all(map(is_exact, y_bar.shape)):
+        return _parts(y_bar, op.axis, inputs, linear)
     start: Any = 0
     parts: list[Value | None] = []
     for x, is_linear in zip(inputs, linear, strict=True):
@@ -171,6 +180,19 @@ def concatenate_transpose(
         parts.append(slice_along(y_bar, op.axis, start, limit) if is_linear else None)
         start = limit
     return tuple(parts)
+
+
+def _parts(y_bar: Value, axis: int, inputs: Values, linear: tuple[bool, ...]) -> Tangents:
+    """Cut `y_bar` along an axis into parts of the sizes of `inputs`, which are measured when the program runs."""
+    size = scalar(y_bar, 0, DType.I64)
+    backward = reverse(y_bar, (axis,))
+    parts: list[Value | None] = []
+    for x, is_linear in zip(reversed(inputs), reversed(linear), strict=True):
+        size = size + size_along(x, axis)
+        suffix = reverse(apply_one(DynamicTruncate(axis), backward, size), (axis,))
+        part = apply_one(PadToMatch(axis), truncated(suffix, axis, x, axis), zeros(x))
+        parts.append(part if is_linear else None)
+    return tuple(reversed(parts))
 
 
 def concatenate_batch(op: ops.Concatenate, inputs: Values, batched: tuple[bool, ...]) -> Values:
