@@ -243,8 +243,8 @@ def test_totals_are_in_registers_after_one_pass() -> None:
 class Called:
     """Linker that records modules, and compiles nothing."""
 
-    def __init__(self) -> None:
-        self.processor, self.log = vectors_of(4), CompileLog()
+    def __init__(self, lanes: int) -> None:
+        self.processor, self.log = vectors_of(lanes), CompileLog()
         self.asked: list[Any] = []
 
     def baseline(self, *_: Any) -> None:
@@ -256,21 +256,27 @@ class Called:
 
 
 def test_compilation_threshold() -> None:
-    linker: Any = Called()
+    linker: Any = Called(8)
     machine = CompiledSums(linker, always=False)
     assert machine.function(sums(40, 4), MIN_MULTIPLICATIONS - 1) is None
     assert machine.function(sums(40, 1), MIN_MULTIPLICATIONS) is None
-    # Two columns fill half a vector. Such a product is compiled only if calling BLAS would take longer than the
+    # Four columns fill half a vector. Such a product is compiled only if calling BLAS would take longer than the
     # product.
-    assert machine.function(sums(40, 2), MAX_NARROW_MULTIPLICATIONS) is None
+    assert machine.function(sums(40, 4), MAX_NARROW_MULTIPLICATIONS) is None
     # This matrix b does not fit in the cache, so that BLAS must compute the product.
-    assert machine.function(sums(40, MAX_MATRIX_BYTES[1] // 16), MIN_MULTIPLICATIONS) is None
+    assert machine.function(sums(40, MAX_MATRIX_BYTES[0] // 16), MIN_MULTIPLICATIONS) is None
     assert linker.asked == []
-    # 40 columns must be split into four tiles of 10.
-    assert machine.function(sums(40, 4), MIN_MULTIPLICATIONS) == ("f", 4)
-    assert [each.text for each in linker.asked] == [module_of(sums(40, 4), vectors_of(4)).text]
-    # 41 columns must be split into three tiles of 14, of which the last two overlap.
-    assert machine.function(sums(41, 4), MIN_MULTIPLICATIONS) == ("f", 3)
+    # 40 positions are two tiles of 20.
+    assert machine.function(sums(40, 8), MIN_MULTIPLICATIONS) == ("f", 2)
+    assert [each.text for each in linker.asked] == [module_of(sums(40, 8), vectors_of(8)).text]
+    # 41 positions are two tiles of 21, which overlap.
+    assert machine.function(sums(41, 8), MIN_MULTIPLICATIONS) == ("f", 2)
+
+
+def test_without_wide_vectors_blas_computes_products() -> None:
+    linker: Any = Called(4)
+    assert CompiledSums(linker, always=False).function(sums(40, 8), MIN_MULTIPLICATIONS) is None
+    assert linker.asked == []
 
 
 def test_pointwise_kernels_are_read_without_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,6 +46,9 @@ class CompiledSums:
 
     def __init__(self, linker: Linker, always: bool) -> None:
         self.linker, self.min_multiplications = linker, 1 if always else MIN_MULTIPLICATIONS
+        # Without vectors of 512 bits, a call of a product from Python takes longer than a call of BLAS.
+        is_faster = always or linker.processor.lanes >= 8
+        self.max_matrix_bytes = MAX_MATRIX_BYTES[0] if is_faster else 0
         self.functions: BoundedCache[tuple[LinkedFunction, bool, int] | None] = BoundedCache(
             CACHE_ENTRIES
         )
@@ -70,7 +73,7 @@ class CompiledSums:
         """Return the function, whether the processor has wider vectors, and the number of tasks of a row."""
         with suppress(NotCompiledError), self.linker.log.attempt(KIND):
             processor = self.linker.processor
-            if sums.matrix_bytes > MAX_MATRIX_BYTES[processor.lanes < 8]:
+            if sums.matrix_bytes > self.max_matrix_bytes:
                 return None
             height, _, lanes = tile_of(sums, processor.code())
             is_narrow = lanes < processor.lanes * 8 // sums.dtype.itemsize
