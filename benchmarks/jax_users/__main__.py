@@ -39,6 +39,7 @@ from differential_equations import DIFFERENTIAL_EQUATIONS
 from grids import GRIDS
 from interleaved import geometric_mean, put_into, rounds
 from larger import LARGER
+from llvmlite.binding import get_host_cpu_name
 from small_carries import SMALL_CARRIES
 from user_program import UserProgram
 
@@ -212,7 +213,8 @@ def summary(rows: list[Row]) -> str:
     processor = geometric_mean([row.processor_ratio() for row in rows])
     slowest = rows[later.index(max(later))].name
     return (
-        f"A native function takes {first:.2f} of the time of `jax.jit` (jaxlib {version('jaxlib')}) to the first result, "
+        f"A native function takes {first:.2f} of the time of `jax.jit` (jaxlib {version('jaxlib')}, on {os.cpu_count()} cores of "
+        f"the type {get_host_cpu_name()}) to the first result, "
         f"{processor:.2f} of the processor time, and {geometric_mean(later):.2f} of the time in later runs. These are "
         f"geometric means of {len(rows)} rows; the largest ratio of later runs is {max(later):.2f} ({slowest})."
     )
