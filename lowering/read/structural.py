@@ -90,10 +90,14 @@ def slice_(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     )  # a tensor of rank 0 cannot be sorted
     if first is not None:
         return first
-    x = operands[0]
-    for axis in range(len(op.starts)):
-        x = r.at_bound(x, axis)
-    return r.apply_one(op, x)
+    x, sizes = bounded.padded_to_bounds(r, operands[0])
+    # A slice of the whole axis has the size of the axis, as its type with a bound says.
+    whole = {
+        axis: size
+        for axis, size in sizes.items()
+        if (op.starts[axis], op.limits[axis], op.strides[axis]) == (0, r.spec(x).shape[axis], 1)
+    }
+    return bounded.truncated(r, r.apply_one(op, x), whole)
 
 
 def _first_of_sorted(r: Reader, op: st.Slice, x: int) -> int | None:

@@ -66,6 +66,24 @@ CASES: dict[str, tuple[str, str, int, Callable[..., Any]]] = {
         0,
         lambda x, y, i: x[:, None],
     ),
+    "#slice of columns": (
+        "tensor<?x2xf64, #stablehlo.bounds<4, ?>>",
+        f"stablehlo.slice %a [0:4, 1:3] : ({ROWS}) -> TYPE",
+        0,
+        lambda x, y, i: x[:, 1:],
+    ),
+    "#slice of rows": (
+        "tensor<2x?xf64, #stablehlo.bounds<?, 4>>",
+        "stablehlo.slice %t [0:3:2, 0:4] : (tensor<3x?xf64, #stablehlo.bounds<?, 4>>) -> TYPE",
+        0,
+        lambda x, y, i: x.T[::2],
+    ),
+    "#slice of a part of the rows": (
+        "tensor<3x3xf64>",
+        f"stablehlo.slice %a [1:4, 0:3] : ({ROWS}) -> TYPE",
+        0,
+        lambda x, y, i: np.concatenate([x, np.zeros((4 - len(x), 3))])[1:],
+    ),
     "#dynamic_slice": (
         "tensor<2x3xf64>",
         f"stablehlo.dynamic_slice %a, %i, %i, sizes = [2, 3] : ({ROWS}, tensor<i32>, tensor<i32>) -> TYPE",
