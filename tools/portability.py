@@ -13,8 +13,8 @@ The plugin restricts the instructions that LLVM may generate.
         python -m tools.portability --once          skips tests that an earlier run or setting covers
 
     With `--once`, all tests with the marker run only in the first setting. Later settings run only tests that are
-    also marked `core`. If OpenBLAS uses kernels that were already tested, only tests of compiled code run. Tests of
-    XLA are skipped.
+    also marked `core`. If OpenBLAS uses kernels that were already tested, only tests of compiled code run. A setting
+    is skipped if its kernels and vector instructions were already tested. Tests of XLA are skipped.
 """
 
 from __future__ import annotations
@@ -224,6 +224,12 @@ def without_effect(
     return without
 
 
+def vector_instructions(about: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the kernels of OpenBLAS and the vector instruction sets of XLA and LLVM that `probe` returned."""
+    features = [name for name in about["llvm"][1:] if name.startswith(("avx", "f16c", "fma"))]
+    return (*about["blas"], about["xla"], *features)
+
+
 def main() -> int:
     """Run the tests as if on every processor; return 0 if all pass and every restriction had an effect."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -235,6 +241,7 @@ def main() -> int:
     here = probe({})
     print(f"this processor: {here}", flush=True)
     failed, kernels = [], [here["blas"]] if options.once else []
+    tested = {vector_instructions(here)} if options.once else set()
     for setting in SETTINGS:
         if options.only and setting.blas not in options.only:
             continue
@@ -249,6 +256,11 @@ def main() -> int:
         if without := without_effect(setting, cut, here, there):
             print(f"{setting.blas}: no effect on {', '.join(without)}")
             failed.append(setting.blas)
+        if vector_instructions(there) in tested:
+            print(f"{setting.blas}: its kernels and vector instructions were tested already")
+            continue
+        if options.once:
+            tested.add(vector_instructions(there))
         marker = "compiled" if there["blas"] in kernels else "processor"
         if len(kernels) > 1:  # with --once, later settings run only core tests
             marker += " and core"
