@@ -66,18 +66,18 @@ def with_rules(jaxpr: Any, import_: Import) -> tuple[Any, dict[str, Any]]:
         import_: the function `from_jax`, which imports the derivatives.
     """
     rewriting = _Rewriting(import_)
-    return rewriting.closed(jaxpr), {name: rule.mark for name, rule in rewriting.rules.items()}
+    return rewriting.closed(jaxpr), rewriting.marks
 
 
 class _Rewriting:
     """Rewriter of a jaxpr: it moves the calls that have rules to separate functions.
 
     Attributes:
-        rules: the rule of each separate function, by its name.
+        marks: the function that creates the mark of each separate function, by its name.
     """
 
     def __init__(self, import_: Import) -> None:
-        self.rules: dict[str, JaxRule] = {}
+        self.marks: dict[str, Callable[[int, int, tuple[int, ...]], Mark]] = {}
         self._import = import_
         self._done: dict[int, tuple[Any, Any]] = {}
         self._jax, _ = pjrt.modules()
@@ -102,9 +102,7 @@ class _Rewriting:
         return self._done[id(jaxpr)][1]
 
     def _equation(self, eqn: Any) -> Any:
-        kind = RULES.get(eqn.primitive.name)
-        if kind == "integer_pow" and not _is_reciprocal_power(eqn):
-            kind = None
+        kind = _kind(eqn)
         if kind is not None:
             return self._called(eqn, kind)
         params = {key: self._parameter(value) for key, value in eqn.params.items()}
@@ -135,13 +133,15 @@ class _Rewriting:
         def call(*operands: Any) -> list[Any]:
             return evaluate(*operands)
 
-        call.__name__ = name = f"{FUNCTION}{len(self.rules)}"
+        call.__name__ = name = f"{FUNCTION}{len(self.marks)}"
         avals = [x.aval for x in variables]
         types = [self._jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=x.weak_type) for x in avals]
         (new,) = self._jax.make_jaxpr(self._jax.jit(call))(*types).jaxpr.eqns
-        self.rules[name] = JaxRule(
-            _shown(eqn), kind, call, avals, self._import, eqn.params.get("y", 0)
-        )
+        formula = FORMULAS.get(kind)
+        if formula is None:
+            self.marks[name] = JaxRule(_shown(eqn), kind, call, avals, self._import).mark
+        else:
+            self.marks[name] = lambda _, __, takes: formula(eqn, takes)
         return new.replace(invars=variables, outvars=outvars)
 
 
@@ -149,9 +149,12 @@ def _variables(core: Any, eqn: Any) -> list[Any]:
     return [x for x in eqn.invars if not isinstance(x, core.Literal)]
 
 
-def _is_reciprocal_power(eqn: Any) -> bool:
-    """Return whether an equation is x^n with a real x and an exponent n below -1."""
-    return eqn.params["y"] < -1 and eqn.outvars[0].aval.dtype.kind != "c"
+def _kind(eqn: Any) -> str | None:
+    """Return the kind of an equation's rule; None if StableHLO can express its derivative, as for x^n with n >= -1."""
+    kind = RULES.get(eqn.primitive.name)
+    if kind == "integer_pow" and (eqn.params["y"] >= -1 or eqn.outvars[0].aval.dtype.kind == "c"):
+        return None
+    return kind
 
 
 def _shown(eqn: Any) -> str:
@@ -174,7 +177,6 @@ class JaxRule:
         call: the call, a JAX function of arrays that returns a list.
         avals: the types of the call's arguments, as JAX's abstract values.
         import_: the function `from_jax`, which imports the derivatives.
-        exponent: the exponent of an `integer_pow`.
 
     Attributes:
         name, kind: the arguments.
@@ -182,17 +184,10 @@ class JaxRule:
     """
 
     def __init__(
-        self,
-        name: str,
-        kind: str,
-        call: Callable[..., Any],
-        avals: Sequence[Any],
-        import_: Import,
-        exponent: int = 0,
+        self, name: str, kind: str, call: Callable[..., Any], avals: Sequence[Any], import_: Import
     ) -> None:
         self.name = name
         self.kind = kind
-        self._exponent = exponent
         self._call = call
         self.is_static = all([isinstance(n, int) for aval in avals for n in aval.shape])
         self._import = import_
@@ -214,12 +209,6 @@ class JaxRule:
         Args:
             takes: positions of the marked results in the list of the call's operands, followed by its results.
         """
-        if self.kind == "stop_gradient":
-            return _Stopped(takes)
-        if self.kind == "logistic":
-            return _Logistic(takes)
-        if self.kind == "integer_pow":
-            return _IntegerPower(takes, self._exponent)
         return _RuleMark(self, operand_count, result_count, takes)
 
     def _of_active(self, xs: Sequence[Any], active: Sequence[bool], outputs: Sequence[int]) -> Any:
@@ -405,6 +394,14 @@ class _IntegerPower(_Elementwise):
         if x_dot is None:
             return (None,)
         return (self.exponent * power(x, full(x, self.exponent - 1)) * x_dot,)
+
+
+FORMULAS: Mapping[str, Callable[[Any, tuple[int, ...]], Mark]] = {
+    "stop_gradient": lambda eqn, takes: _Stopped(takes),
+    "logistic": lambda eqn, takes: _Logistic(takes),
+    "integer_pow": lambda eqn, takes: _IntegerPower(takes, eqn.params["y"]),
+}
+"""Functions that create the mark of an equation, by the kind of its rule, where the rule needs no trace of JAX."""
 
 
 class _RuleMark(KeptMark):
