@@ -30,7 +30,6 @@ class FlatFunction:
         name: the name of the function in prints of the program.
         primal: for a function that `NativeOwner.tangents` returned, a pair of the original function and a flag per
             argument, true if the argument has a tangent. Else None.
-        out_axes: for a function that `NativeOwner.batched` returned, the axis of slices of each result. Else empty.
     """
 
     def __init__(
@@ -39,7 +38,6 @@ class FlatFunction:
         avals: Sequence[Any],
         name: str,
         primal: tuple[FlatFunction, tuple[bool, ...]] | None = None,
-        out_axes: tuple[int | None, ...] = (),
     ) -> None:
         jax, _ = pjrt.modules()
         fn.__name__ = name
@@ -47,7 +45,6 @@ class FlatFunction:
         self.avals = tuple(avals)
         self.name = name
         self.primal = primal
-        self.out_axes = out_axes
 
     def __repr__(self) -> str:
         return f"<FlatFunction {self.name}: {len(self.avals)} arguments>"
@@ -119,7 +116,7 @@ class NativeOwner:
 
     def __init__(self, run: Callable[[GraphProgram, Sequence[Any]], Any]) -> None:
         self._run = run
-        self._derived: BoundedCache[FlatFunction] = BoundedCache(256)
+        self._derived: BoundedCache[Any] = BoundedCache(256)
 
     def cache_stats(self) -> CacheStats:
         """Return the statistics of the cache of derived functions."""
@@ -233,8 +230,13 @@ class NativeOwner:
             lambda: FlatFunction(fn, avals, f"transpose_{function.name}"),
         )
 
-    def batched(self, function: FlatFunction, mask: tuple[bool, ...], size: int) -> FlatFunction:
-        """Return the function that computes `size` slices at once; `mask` marks the batched arguments."""
+    def batched(
+        self, function: FlatFunction, mask: tuple[bool, ...], size: int
+    ) -> tuple[FlatFunction, Sequence[int | None]]:
+        """Return the function that computes `size` slices at once, and the axis of slices of each result.
+
+        `mask` marks the batched arguments.
+        """
         jax, _ = pjrt.modules()
         axes = [0 if here else None for here in mask]
         avals = [
@@ -242,20 +244,16 @@ class NativeOwner:
             for x, here in zip(function.avals, mask, strict=True)
         ]
 
-        def make() -> FlatFunction:
+        def make() -> tuple[FlatFunction, tuple[int | None, ...]]:
             out_axes = _out_axes(function, axes, avals)
             mapped = jax.vmap(function.fn, axes, list(out_axes))
 
             def fn(*operands: Any) -> list[Any]:
                 return mapped(*operands)
 
-            return FlatFunction(fn, avals, f"vmap_{function.name}", out_axes=out_axes)
+            return FlatFunction(fn, avals, f"vmap_{function.name}"), out_axes
 
         return self._derived.get(("batched", function, mask, size), make)
-
-    def batch_axes(self, function: FlatFunction) -> Sequence[int | None]:
-        """Return for each result of a function from `batched` the axis of slices, or None if it has no such axis."""
-        return function.out_axes
 
 
 def _out_axes(function: FlatFunction, axes: list[Any], avals: list[Any]) -> tuple[int | None, ...]:

@@ -211,20 +211,17 @@ class JaxFunction:
 
     def batched(
         self, program: GraphProgram, mask: tuple[bool, ...], size: int
-    ) -> GraphProgram | None:
-        """Return the program batched over `size` slices; None if an op has no batch rule."""
+    ) -> tuple[GraphProgram, Sequence[int]] | None:
+        """Return the program batched over `size` slices, and axis 0 for each result; None if an op has no batch rule."""
 
-        def make() -> GraphProgram | None:
+        def make() -> tuple[GraphProgram, Sequence[int]] | None:
             try:
-                return batch_program(program, mask, size, self._context)
+                batch = batch_program(program, mask, size, self._context)
             except UnsupportedError:
                 return None
+            return batch, [0] * len(batch.output_slots)
 
         return self._derived.get(("batched", program, mask, size), make)
-
-    def batch_axes(self, program: GraphProgram) -> Sequence[int | None]:
-        """Return axis 0 for each result, because `batch_program` batches all of them."""
-        return [0] * len(program.output_slots)
 
 
 def _flat(program: GraphProgram) -> GraphProgram:

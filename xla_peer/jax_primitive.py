@@ -53,14 +53,11 @@ class Owner(Protocol):
         ...
 
     def batched(self, program: Any, mask: tuple[bool, ...], size: int) -> Any:
-        """Return the program that computes `size` slices at once; None if an op has no batch rule.
+        """Return the program that computes `size` slices at once, and the axis of slices of each result.
 
-        The operands that `mask` flags have a leading axis of slices.
+        The operands that `mask` flags have a leading axis of slices. The axis of a result is 0, or None if the result
+        is equal for all slices. Return None if an op has no batch rule.
         """
-        ...
-
-    def batch_axes(self, program: Any) -> Sequence[int | None]:
-        """Return for each result of a program from `batched` the axis of slices, 0, or None if it has no such axis."""
         ...
 
 
@@ -117,12 +114,12 @@ def program_primitive() -> Any:
             for x, axis, here in zip(operands, axes, mask, strict=True)
         ]
         size = moved[mask.index(True)].shape[0]
-        derived = owner.batched(program, mask, size)
-        if derived is None:
+        pair = owner.batched(program, mask, size)
+        if pair is None:
             results = by_slice(moved, mask, owner, program)
             return results, [0] * len(results)
-        results = primitive.bind(*moved, owner=owner, program=derived)
-        return results, owner.batch_axes(derived)
+        derived, out_axes = pair
+        return primitive.bind(*moved, owner=owner, program=derived), out_axes
 
     def by_slice(moved: Any, mask: Any, owner: Owner, program: Any) -> Any:
         def one(slices: Any) -> Any:

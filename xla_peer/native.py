@@ -458,9 +458,13 @@ class NativeFunction(Jitted[..., Any]):
         if self._gives_jax and not any([is_traced(x) for x in leaves]):
             results = [self._jax.numpy.asarray(y) for y in results]
             results = pjrt.weakly_typed(results, entry.is_weak)
+        return self._unflattened(entry, results)
+
+    def _unflattened(self, entry: _Entry, arrays: Sequence[Any]) -> Any:
+        """Return the function's result, a tree, for the arrays that the program returned."""
         if any(entry.result_encodings):
-            results = self._decoded(results, entry.result_encodings)
-        return entry.out_tree.unflatten(results)
+            arrays = self._decoded(arrays, entry.result_encodings)
+        return entry.out_tree.unflatten(arrays)
 
     def _converted(self, leaf: Any, dtype: np.dtype[Any], is_encoded: bool) -> Any:
         """Convert a leaf to an array of the program's dtype."""
@@ -481,9 +485,7 @@ class NativeFunction(Jitted[..., Any]):
             )
         ]
         results = program_primitive().bind(*operands, owner=self._owner, program=entry.function)
-        if any(entry.result_encodings):
-            results = self._decoded(results, entry.result_encodings)
-        return entry.out_tree.unflatten(results)
+        return self._unflattened(entry, results)
 
     # ---- encodings -------------------------------------------------------------------------------
 
@@ -711,7 +713,6 @@ class NativeFunction(Jitted[..., Any]):
         call = self._call(args, kwargs)
         leaves, tree = self._flatten(call.dynamic)
         avals = [self._aval(call, number, leaf) for number, leaf in enumerate(leaves)]
-
         encodings = list(map(self._encoding, leaves))
 
         def fn(*dynamic: Any) -> Any:
