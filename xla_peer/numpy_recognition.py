@@ -69,7 +69,7 @@ def _library(function: Callable[..., Any]) -> Callable[..., Any]:
 FORMULAS: Mapping[type[Any], Sequence[_Formula]] = {
     ReduceMax: (
         _Formula("softmax", _library(softmax)),
-        _Formula("logsumexp", _library(lambda x, axes: logsumexp(x, axes))),
+        _Formula("logsumexp", _library(logsumexp)),
         _Formula("logsumexp", _library(lambda x, axes: logsumexp(x, axes, True))),
         _Formula("shares", _library(shares)),
     ),
@@ -130,10 +130,10 @@ def _found(formula: GraphProgram, operands: Sequence[int], slots: Mapping[Any, A
     """Return the slot of a formula's result in the program that has these slots; None if an op of it is missing."""
     values = dict(zip(formula.input_slots, operands, strict=True))
     for op, inputs, outputs, _, _ in formula.instructions:
-        known = slots.get((op, tuple([values[slot] for slot in inputs])))
-        if known is None:
+        results = slots.get((op, tuple([values[slot] for slot in inputs])))
+        if results is None:
             return None
-        values.update(zip(outputs, known, strict=True))
+        values.update(zip(outputs, results, strict=True))
     return values[formula.output_slots[0]]
 
 

@@ -906,7 +906,7 @@ def histogram(
     >>> histogram([1.0, 2.0, 4.0], [1.0, 2.0, 4.0])
     (array([1, 2]), array([1., 2., 4.]))
     """
-    edges = histogram_bin_edges(a, bins, range, weights if isinstance(bins, str) else None)
+    edges = histogram_bin_edges(a, bins, range, weights)
     x = as_operand(a)
     if weights is not None and tuple(as_operand(weights).shape) != tuple(x.shape):
         raise ShapeError(f"histogram: weights {spec_of(as_operand(weights))} for {spec_of(x)}")

@@ -289,26 +289,26 @@ class Polynomial:
         return self._hash
 
     def __ge__(self, rhs: object) -> bool:
-        return self._holds(">=", rhs, lambda: at_least(self, rhs))
+        return self._holds(">=", rhs, self, rhs)
 
     def __gt__(self, rhs: object) -> bool:
-        return self._holds(">", rhs, lambda: at_least(self - 1, rhs))
+        return self._holds(">", rhs, self - 1, rhs)
 
     def __le__(self, rhs: object) -> bool:
-        return self._holds("<=", rhs, lambda: at_least(rhs, self))
+        return self._holds("<=", rhs, rhs, self)
 
     def __lt__(self, rhs: object) -> bool:
-        return self._holds("<", rhs, lambda: at_least(rhs, self + 1))
+        return self._holds("<", rhs, rhs, self + 1)
 
-    def _holds(self, comparison: str, rhs: object, decide: Callable[[], bool | None]) -> bool:
-        """Return the answer of a comparison that is equal for all values of the leaves.
+    def _holds(self, comparison: str, rhs: object, larger: object, smaller: object) -> bool:
+        """Return whether larger >= smaller, the meaning of the comparison, for all values of the leaves.
 
         Raises:
             ConcretizationError: the answer depends on the values.
         """
         if self._terms_of(rhs) is None:
             return NotImplemented
-        answer = decide()
+        answer = at_least(larger, smaller)
         if answer is None:
             raise ConcretizationError(
                 f"{self} {comparison} {rhs} is unknown until the program runs; compare tensors that "
