@@ -225,9 +225,9 @@ def without_effect(
 
 
 def vector_instructions(about: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return the kernels of OpenBLAS and the vector instruction sets of XLA and LLVM that `probe` returned."""
+    """Return the kernels of OpenBLAS, and the vector instructions of XLA and LLVM, that `probe` returned."""
     features = [name for name in about["llvm"][1:] if name.startswith(("avx", "f16c", "fma"))]
-    return (*about["blas"], about["xla"], *features)
+    return about["blas"], about["xla"], features
 
 
 def main() -> int:
@@ -240,8 +240,7 @@ def main() -> int:
     baseline, features = numpy_features()
     here = probe({})
     print(f"this processor: {here}", flush=True)
-    failed, kernels = [], [here["blas"]] if options.once else []
-    tested = {vector_instructions(here)} if options.once else set()
+    failed, tested = [], [vector_instructions(here)] if options.once else []
     for setting in SETTINGS:
         if options.only and setting.blas not in options.only:
             continue
@@ -259,16 +258,14 @@ def main() -> int:
         if vector_instructions(there) in tested:
             print(f"{setting.blas}: its kernels and vector instructions were tested already")
             continue
-        if options.once:
-            tested.add(vector_instructions(there))
-        marker = "compiled" if there["blas"] in kernels else "processor"
-        if len(kernels) > 1:  # with --once, later settings run only core tests
+        marker = "compiled" if there["blas"] in [blas for blas, *_ in tested] else "processor"
+        if len(tested) > 1:  # with --once, later settings run only core tests
             marker += " and core"
         tests = selection.read(marker.partition(" ")[0])
         files = sorted({selection.file_of(test) for test in tests})
         if options.once:
             files = [file for file in files if not file.startswith(PEER)]
-        kernels += [there["blas"]] if options.once else []
+        tested += [vector_instructions(there)] if options.once else []
         arguments = ["-n", "2", "--dist", "worksteal", "--part", options.part, "-m", marker]
         command = [sys.executable, "-m", "pytest", "-p", "tools.portability", *arguments, *files]
         if subprocess.run(command, env={**os.environ, **environment}, cwd=ROOT).returncode:
