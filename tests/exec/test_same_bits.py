@@ -73,7 +73,7 @@ def in_while(program: GraphProgram) -> Callable[..., Any]:
     return fn
 
 
-@pytest.mark.parametrize("count", [25, pytest.param(125, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("count", [40, pytest.param(125, marks=pytest.mark.sweep)])
 @pytest.mark.parametrize("kind", [None, in_scan, in_choice, in_while])
 @pytest.mark.parametrize("compiled", COMPILED)
 def test_random_programs(kind: Any, count: int, compiled: Any) -> None:
@@ -126,7 +126,7 @@ def random_matrices(number: int) -> tuple[GraphProgram, Any]:
     return tnf.compile(fn, x), x if number % 2 else np.asfortranarray(x)
 
 
-@pytest.mark.parametrize("count", [8, pytest.param(500, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("count", [12, pytest.param(500, marks=pytest.mark.sweep)])
 @pytest.mark.parametrize("compiled", COMPILED)
 def test_random_linear_algebra(count: int, compiled: Any) -> None:
     interpreted = tnf.GraphExecutor("K", threads=1, compiled=False)
